@@ -1,0 +1,236 @@
+//! Entries: what a session's log is made of. State is what they say.
+
+use crate::letter::{InputPart, Provenance, Switch};
+use crate::tagged::tagged;
+use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// An entry with its place in the log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Stored {
+    pub seq: u64,
+    pub at: Millis,
+    pub entry: Entry,
+}
+
+tagged! {
+    /// One line of a session's log.
+    pub enum Entry {
+        /// A letter that was taken.
+        Input(Input) = "input",
+        /// What the model said in one step, with the calls it makes: stored before any of them runs.
+        Reply(Reply) = "reply",
+        /// A call that was asked about starts now.
+        Started(Started) = "started",
+        /// A call that waits for something outside.
+        Waiting(Waiting) = "waiting",
+        /// What became of a call.
+        Result(CallResult) = "result",
+        /// The context was, or is about to be, made shorter.
+        Compaction(Compaction) = "compaction",
+        /// A run is over; in the commit that ends it.
+        Ended(Ended) = "ended",
+        /// The session runs as another agent, model or directory from here on.
+        Switch(Switch) = "switch",
+        /// The runtime speaking. Never answered by itself.
+        Notice(Notice) = "notice",
+        /// Deferred tools the model may call from here on.
+        ToolsLoaded(ToolsLoaded) = "tools_loaded",
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Input {
+    pub letter: LetterId,
+    /// The run that answers it: its own, or the one it joined.
+    pub run: RunId,
+    pub parts: Vec<InputPart>,
+    pub agent: String,
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reply {
+    pub step: u32,
+    pub parts: Vec<ReplyPart>,
+    pub usage: Usage,
+    pub finish: Finish,
+    /// `provider/model`; empty for a reply the runtime made up to dispatch a mention.
+    pub model: String,
+}
+
+impl Reply {
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.parts.iter().filter_map(|part| match part {
+            ReplyPart::Call(call) => Some(call),
+            ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
+        })
+    }
+
+    /// What was said, without thoughts and calls.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            if let ReplyPart::Text(text) = part {
+                out.push_str(&text.text);
+            }
+        }
+        out
+    }
+}
+
+tagged! {
+    /// A piece of a reply, in the order it arrived.
+    pub enum ReplyPart {
+        Text(Text) = "text",
+        Reasoning(Text) = "reasoning",
+        Call(Call) = "call",
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Text {
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    pub id: CallId,
+    pub tool: String,
+    /// The bytes the provider sent when they are JSON; else a JSON string of them, which no tool accepts.
+    pub input: Box<RawValue>,
+    pub decision: Decision,
+    /// The provider's own id, for the wire only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_id: Option<String>,
+}
+
+/// What the rules said when the call was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    Run,
+    Ask,
+    Deny,
+}
+
+/// Why a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    Length,
+    ContentFilter,
+    Unknown,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Started {
+    pub call: CallId,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Waiting {
+    pub call: CallId,
+    pub on: On,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum On {
+    Run { run: RunId, session: SessionId },
+    Ask { ask: AskId },
+    Letter { letter: LetterId },
+    Timer,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallResult {
+    pub call: CallId,
+    pub state: State,
+    pub output: String,
+    /// Structured facts beside the text, for readers and later calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub ms: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Ok,
+    Error,
+    Denied,
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Compaction {
+    pub state: CompactionState,
+    pub auto: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The first entry that stays verbatim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps_from: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionState {
+    Pending,
+    Done,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ended {
+    pub run: RunId,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Notice {
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolsLoaded {
+    pub names: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_keeps_the_bytes_the_provider_sent() {
+        let text = r#"{"type":"reply","step":1,"parts":[{"type":"call","id":"call_1","tool":"read","input":{"b": 1.50,  "a":[ ]},"decision":"run"}],"usage":{"input":1,"output":2,"cacheRead":0,"cacheWrite":0,"costUsd":0.0},"finish":"tool-calls","model":"p/m"}"#;
+        let entry: Entry = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&entry).unwrap(), text);
+        let Entry::Reply(reply) = entry else { panic!("a reply") };
+        assert_eq!(reply.calls().next().unwrap().input.get(), r#"{"b": 1.50,  "a":[ ]}"#);
+    }
+
+    #[test]
+    fn an_unknown_entry_names_the_known_ones() {
+        let error = serde_json::from_str::<Entry>(r#"{"type":"riddle"}"#).unwrap_err().to_string();
+        assert!(error.contains("riddle") && error.contains("input"), "{error}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
+
+use crate::{AskId, Entry, Millis, SessionId, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Something that happened in a tree. Written as `{"type": …}`, read by every front end.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Event {
+    /// An entry was kept. The bytes are those that were stored.
+    Entry { session_id: SessionId, seq: u64, at: Millis, entry: Box<RawValue> },
+    /// A piece of an answer under way. Never kept.
+    Delta { session_id: SessionId, text: String },
+    /// A question to a person. Stored beside the log; told again to whoever asks for the open ones.
+    Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
+    /// A session changed what it is doing.
+    Status { session_id: SessionId, status: Status },
+    /// The watcher was too slow: read again from the cursor it has.
+    Resync {},
+}
+
+/// An event as a client reads it back.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Seen {
+    Entry {
+        session_id: SessionId,
+        seq: u64,
+        at: Millis,
+        entry: serde_json::Value,
+    },
+    Delta {
+        session_id: SessionId,
+        text: String,
+    },
+    Ask {
+        ask_id: AskId,
+        session_id: SessionId,
+        agent: String,
+        permission: String,
+        patterns: Vec<String>,
+    },
+    Status {
+        session_id: SessionId,
+        status: Status,
+    },
+    Resync {},
+    /// From a newer gateway; passed over.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Seen {
+    /// The kept entry, typed.
+    pub fn entry(&self) -> Option<Entry> {
+        match self {
+            Self::Entry { entry, .. } => serde_json::from_value(entry.clone()).ok(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Letters: everything that reaches a session, with who sent it and when it is taken.
+
+use crate::tagged::tagged;
+use crate::{AskId, CallId, LetterId, Millis, Outcome, RunId, SessionId, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When a letter is taken (DESIGN "Letters").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// At once; only the runtime posts it.
+    Control,
+    /// At the next step boundary; opens a run of its own when the session is idle.
+    Steer,
+    /// A run of its own, one at a time, in order.
+    Request,
+}
+
+/// Input with a sender, kept in the receiver's inbox until a commit moves it into the log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Letter {
+    pub id: LetterId,
+    pub to: SessionId,
+    pub from: Sender,
+    pub class: Class,
+    pub body: Body,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+    /// Who hears of the end of the run this letter opens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Report>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Millis>,
+}
+
+/// Stamped by the runtime, never taken from text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Sender {
+    Person,
+    Session { id: SessionId },
+    Runtime,
+}
+
+/// How a text came here, for the receiver's system part and for readers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Provenance {
+    /// `external_user`, `inter_session` or `internal_system`.
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_session_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_tool: Option<String>,
+    /// How many sessions this has passed through; a limit on it ends circles.
+    #[serde(default)]
+    pub hops: u32,
+}
+
+/// Where the end of a run is told: to a waiting call, or as a completion letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub session: SessionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+}
+
+tagged! {
+    /// What a letter says.
+    pub enum Body {
+        /// Text to answer.
+        Prompt(Prompt) = "prompt",
+        /// A child ended and nobody was waiting in a call.
+        Completion(Finished) = "completion",
+        /// The outcome that a waiting call waits for.
+        Settled(Settled) = "settled",
+        /// The answer to an ask.
+        Answer(Answer) = "answer",
+        /// Stop the run under way.
+        Abort(Abort) = "abort",
+        /// Change what the session runs as from here on.
+        Switch(Switch) = "switch",
+        /// Make room in the context.
+        Compact(Compact) = "compact",
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompt {
+    pub parts: Vec<InputPart>,
+    /// The agent this prompt asks for; the session stays with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The model for this run only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl Prompt {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { parts: vec![InputPart::Text { text: text.into() }], ..Self::default() }
+    }
+}
+
+/// A piece of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum InputPart {
+    Text {
+        text: String,
+    },
+    /// A mention of a subagent: dispatched before the model is called.
+    Subtask {
+        agent: String,
+        prompt: String,
+        description: String,
+    },
+}
+
+/// How a run ended, as told to whoever hears of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finished {
+    pub run: RunId,
+    pub session: SessionId,
+    pub agent: String,
+    pub model: String,
+    pub outcome: Outcome,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<crate::Code>,
+    /// The final answer, or why there is none.
+    pub text: String,
+    pub usage: Usage,
+    pub ms: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Settled {
+    pub call: CallId,
+    pub finished: Finished,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answer {
+    pub ask: AskId,
+    pub reply: AskReply,
+    /// Told to the model with a rejection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AskReply {
+    Once,
+    Always,
+    Reject,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Abort {
+    pub reason: Reason,
+    /// Only this run; without it whatever is under way and queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+}
+
+/// Why something was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    User,
+    Parent,
+    Timeout,
+    Shutdown,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switch {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Compact {}

@@ -1,0 +1,30 @@
+//! What is said: the data that goes over a wire or onto a disk, and nothing else.
+//!
+//! No runtime, no I/O, no clock but the one that stamps a fresh id. Whatever is neither sent nor stored lives with its
+//! owner in another crate.
+
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod key;
+pub mod letter;
+pub mod message;
+pub mod methods;
+pub mod rule;
+pub mod run;
+pub mod sse;
+mod tagged;
+
+pub use entry::{Call, Entry, Stored};
+pub use error::{Code, Error};
+pub use event::Event;
+pub use ids::{AskId, CallId, LetterId, RunId, SessionId};
+
+pub use key::{AgentId, Key, Kind, Reference};
+pub use letter::{Body, Class, Letter};
+pub use rule::{Action, Rule};
+pub use run::{Outcome, Status, Usage};
+
+/// Milliseconds since the epoch: how every time is sent and stored.
+pub type Millis = i64;

@@ -1,0 +1,94 @@
+//! Messages: a session's log as readers see it (A14). A projection of entries, never stored.
+
+mod project;
+mod trim;
+
+pub use project::{is_message, project};
+pub use trim::{Capped, MAX_BYTES, cap, readable};
+
+use crate::{CallId, Millis, Usage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A page of a session's messages (S5).
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct History {
+    pub session_key: String,
+    pub messages: Vec<Message>,
+    /// The size limit removed something.
+    pub hard_capped: bool,
+    /// Bytes of what is returned.
+    pub total_bytes: usize,
+    pub truncated: bool,
+    pub dropped_messages: usize,
+    pub content_truncated: bool,
+    pub content_redacted: bool,
+    /// Where the page before this one ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_before: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    pub id: String,
+    pub seq: u64,
+    pub role: Role,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<String>,
+    pub timestamp: Millis,
+    /// The text, or blocks when there is more than text.
+    pub content: serde_json::Value,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Part {
+    Text {
+        text: String,
+    },
+    Reasoning {
+        text: String,
+    },
+    Tool {
+        call_id: CallId,
+        tool: String,
+        state: ToolState,
+        input: serde_json::Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+    },
+    Subtask {
+        agent: String,
+        prompt: String,
+        description: String,
+    },
+    Compaction {
+        auto: bool,
+    },
+    Step {
+        usage: Usage,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolState {
+    Pending,
+    Running,
+    Completed,
+    Error,
+}

@@ -1,0 +1,506 @@
+//! The table of methods: everything a person or an agent can do, with typed input and output, declared once.
+//!
+//! Every door serves this table and every client speaks it. A row names a method, the type that stands for it, its
+//! input, its output and the scope it needs; [`Handle`] is how a gateway answers one. [`dispatch`] asks for all of them,
+//! so a row that nobody answers does not compile.
+
+use crate::letter::AskReply;
+use crate::message::History;
+use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::future::Future;
+
+/// A row of the table, as a type.
+pub trait Method: 'static {
+    const NAME: &'static str;
+    const SCOPE: Scope;
+    type Input: Serialize + DeserializeOwned + JsonSchema + Send;
+    type Output: Serialize + DeserializeOwned + JsonSchema + Send;
+}
+
+/// Answers one method.
+pub trait Handle<M: Method> {
+    fn handle(&self, input: M::Input) -> impl Future<Output = Result<M::Output, Error>> + Send;
+}
+
+/// What a caller must be allowed to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    Read,
+    Write,
+    Approve,
+    Admin,
+}
+
+/// A row of the table, as data: for documents and permission checks.
+pub struct Row {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub scope: Scope,
+    pub input: fn(&mut SchemaGenerator) -> Schema,
+    pub output: fn(&mut SchemaGenerator) -> Schema,
+}
+
+macro_rules! methods {
+    ($($(#[doc = $about:literal])+ $name:literal $method:ident($input:ty) -> $output:ty, $scope:ident;)*) => {
+        $(
+            $(#[doc = $about])+
+            pub struct $method;
+
+            impl Method for $method {
+                const NAME: &'static str = $name;
+                const SCOPE: Scope = Scope::$scope;
+                type Input = $input;
+                type Output = $output;
+            }
+        )*
+
+        /// All of them.
+        pub static TABLE: &[Row] = &[$(Row {
+            name: $name,
+            about: concat!($($about),+),
+            scope: Scope::$scope,
+            input: |generator| generator.subschema_for::<$input>(),
+            output: |generator| generator.subschema_for::<$output>(),
+        }),*];
+
+        /// Decodes, answers and encodes one call. A name that is not in the table is `not_found`.
+        pub async fn dispatch<G>(gateway: &G, name: &str, input: &[u8]) -> Result<Vec<u8>, Error>
+        where
+            G: Sync $(+ Handle<$method>)*,
+        {
+            match name {
+                $($name => {
+                    let output = Handle::<$method>::handle(gateway, decode::<$input>(input)?).await?;
+                    serde_json::to_vec(&output).map_err(|e| Error::internal(e.to_string()))
+                })*
+                other => Err(unknown(other)),
+            }
+        }
+    };
+}
+
+methods! {
+    /// Whether the gateway is up, which one it is, and how busy.
+    "health" Health(Nothing) -> HealthReport, Read;
+    /// Sessions the caller may see, newest activity first.
+    "sessions.list" SessionsList(ListInput) -> ListOutput, Read;
+    /// One session.
+    "sessions.get" SessionsGet(Selector) -> SessionInfo, Read;
+    /// The session that exactly one selector names.
+    "sessions.resolve" SessionsResolve(Selector) -> Resolved, Read;
+    /// A root session and all below it.
+    "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
+    /// A session without a run.
+    "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    /// A session that shares history with another one up to an entry.
+    "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
+    /// A request: starts a run of its own, in a new session unless one is named.
+    "agent" Agent(AgentInput) -> Accepted, Write;
+    /// Waits for a run's end; `timeout` means only that the wait ended.
+    "agent.wait" AgentWait(WaitInput) -> Waited, Read;
+    /// A person's text: a request when the session is idle, taken at the next step when it is busy.
+    "chat.send" ChatSend(ChatInput) -> Accepted, Write;
+    /// A session's messages.
+    "chat.history" ChatHistory(HistoryInput) -> History, Read;
+    /// Stops what a session is doing, with everything below it.
+    "chat.abort" ChatAbort(AbortInput) -> Aborted, Write;
+    /// Open questions to a person.
+    "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
+    /// Answers one.
+    "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
+    /// Agents that can be used here.
+    "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// Ends the gateway: at once when nothing is busy, else only with `force`.
+    "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
+}
+
+fn decode<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
+    let input = if input.iter().all(u8::is_ascii_whitespace) { b"{}" } else { input };
+    serde_json::from_slice(input).map_err(|error| Error::invalid(format!("the input does not fit: {error}")))
+}
+
+fn unknown(name: &str) -> Error {
+    let resource = name.split('.').next().unwrap_or_default();
+    let near: Vec<&str> = TABLE.iter().map(|row| row.name).filter(|n| n.starts_with(resource)).collect();
+    let all = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
+    let choices = if near.is_empty() || resource.is_empty() { all() } else { near };
+    let shown: String = name.chars().take(80).collect();
+    Error::not_found(format!("there is no method `{shown}`")).hint(format!("there is: {}", choices.join(", ")))
+}
+
+/// No input.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// It was done.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    pub ok: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthReport {
+    pub ok: bool,
+    pub version: String,
+    /// Of the program, its settings and its environment, so that a caller can tell whether it would start the same one.
+    pub fingerprint: String,
+    pub pid: u32,
+    /// Started by a command that needed one, not by a person.
+    pub implicit: bool,
+    /// Sessions with something under way.
+    pub busy: u64,
+    /// Sessions in memory.
+    pub awake: u64,
+    pub uptime_ms: u64,
+}
+
+/// Names a session by exactly one of these.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Selector {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// A key; display keys and `main` too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Whatever a person typed: an id, a key or a label.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// The newest root session of a directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_in: Option<String>,
+    /// Narrows a label to one owner agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolved {
+    pub session_id: SessionId,
+    pub key: String,
+    pub display_key: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListInput {
+    pub kinds: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_minutes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListOutput {
+    pub count: usize,
+    pub sessions: Vec<SessionInfo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A session as lists show it (S4).
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionInfo {
+    pub key: String,
+    pub display_key: String,
+    pub kind: String,
+    pub channel: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    pub updated_at: Millis,
+    pub session_id: SessionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<SessionId>,
+    pub owner: String,
+    pub agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub cwd: String,
+    pub model: String,
+    pub context_tokens: u64,
+    pub total_tokens: u64,
+    pub estimated_cost_usd: f64,
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_ms: Option<u64>,
+    #[serde(default)]
+    pub child_sessions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<crate::message::Message>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TreeInput {
+    /// Any session of the tree; the newest root without it.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TreeOutput {
+    pub root: SessionId,
+    pub sessions: Vec<TreeRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeRow {
+    pub session_id: SessionId,
+    pub key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<SessionId>,
+    pub agent: String,
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CreateInput {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Rules on top of the agent's.
+    pub permission: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForkInput {
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// The last entry both share; the newest without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentInput {
+    pub message: String,
+    /// An existing session, by id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// An existing session, by key; an agent's `main` is made on first use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Of a new session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The run's id, verbatim; a second call with the same one starts nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Accepted {
+    pub run_id: RunId,
+    pub session_id: SessionId,
+    pub session_key: String,
+    pub agent: String,
+    pub model: String,
+    pub accepted_at: Millis,
+    /// Watch from here to see all that follows from this call.
+    pub cursor: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitInput {
+    pub run_id: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Not before every session below is quiet too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waited {
+    pub run_id: RunId,
+    pub status: WaitStatus,
+    pub session_id: SessionId,
+    pub session_key: String,
+    /// The run's final answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    #[serde(default)]
+    pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Millis>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitStatus {
+    Ok,
+    Error,
+    Cancelled,
+    Timeout,
+}
+
+impl From<Outcome> for WaitStatus {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Ok => Self::Ok,
+            Outcome::Error => Self::Error,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ChatInput {
+    /// An id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HistoryInput {
+    /// An id, a key or a label.
+    #[serde(alias = "ref")]
+    pub session_key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    pub include_tools: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AbortInput {
+    #[serde(rename = "ref")]
+    pub reference: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Aborted {
+    pub session_id: SessionId,
+    /// Whether anything was under way.
+    pub aborted: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AsksInput {
+    /// Any session of a tree; all trees without it.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Asks {
+    pub asks: Vec<AskInfo>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AskInfo {
+    pub ask_id: AskId,
+    pub session_id: SessionId,
+    pub agent: String,
+    pub tool: String,
+    pub permission: String,
+    pub patterns: Vec<String>,
+    pub always: Vec<String>,
+    pub created_at: Millis,
+    pub until: Millis,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AskAnswer {
+    pub ask_id: AskId,
+    pub reply: AskReply,
+    /// Told to the model with a rejection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AgentsOutput {
+    pub agents: Vec<AgentRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRow {
+    pub name: String,
+    pub description: String,
+    pub mode: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub native: bool,
+    pub hidden: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StopInput {
+    pub force: bool,
+}
