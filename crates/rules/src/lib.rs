@@ -1,0 +1,131 @@
+//! What is allowed: a list of rules and a request go in, a verdict comes out.
+//!
+//! Pure: no clock, no files, no environment. A request is a *permission* (`edit`, `bash`, `task`, …) and a *pattern*,
+//! the thing it is wanted for (a path, a command, an agent's name). Both sides of a rule are wildcards. The last rule
+//! that matches decides, and where none does, a person is asked.
+//!
+//! - [`matches`](matches()): one wildcard against one text.
+//! - [`evaluate`]: one request against lists of rules.
+//! - [`Policy`]: what a session may do, below the ceilings it inherited.
+//! - [`unreachable`], [`expand`]: what a configuration needs to know about a list before it is used.
+
+mod list;
+mod policy;
+mod shell;
+mod wildcard;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod sample;
+
+pub use list::{expand, unreachable};
+pub use policy::Policy;
+pub use shell::opaque;
+pub use wildcard::matches;
+
+use proto::{Action, Rule};
+
+/// What was decided, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict<'r> {
+    pub action: Action,
+    /// The rule behind the decision. Its own action is stricter than the verdict's in one case: an [`opaque`] command
+    /// is asked because of a deny that nobody can rule out.
+    pub rule: Option<&'r Rule>,
+    pub source: Source,
+}
+
+/// Where a verdict came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// No rule matched, so a person is asked.
+    Default,
+    /// One of the sets given to [`evaluate`], by its index; a [`Policy`] has one such set, its own.
+    Set(usize),
+    /// One of [`Policy::ancestors`], by its index. Without a rule: that ancestor would have to ask.
+    Ancestor(usize),
+    /// One of [`Policy::denies`], by its index.
+    Ceiling(usize),
+}
+
+impl Verdict<'_> {
+    /// The answer to a request no rule speaks about.
+    pub const ASK: Self = Self { action: Action::Ask, rule: None, source: Source::Default };
+}
+
+/// Judges one request by all sets, read as one list: the last rule that matches decides.
+pub fn evaluate<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    if permission == shell::PERMISSION && opaque(pattern) {
+        return shell::evaluate(sets);
+    }
+    speaking_of(permission, sets)
+        .rev()
+        .find(|(_, rule)| matches(&rule.pattern, pattern))
+        .map_or(Verdict::ASK, |(set, rule)| Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) })
+}
+
+/// The rules about a permission, in order, each with the index of its set.
+fn speaking_of<'r>(permission: &str, sets: &[&'r [Rule]]) -> impl DoubleEndedIterator<Item = (usize, &'r Rule)> {
+    sets.iter()
+        .enumerate()
+        .flat_map(|(set, rules)| rules.iter().map(move |rule| (set, rule)))
+        .filter(move |(_, rule)| matches(&rule.permission, permission))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::rules;
+    use proto::Action::{Allow, Ask, Deny};
+
+    /// Rules and a request as a person would write them: `allow bash git *`, and `bash git status`.
+    #[track_caller]
+    fn check(list: &str, request: &str, expected: Action) {
+        let (permission, pattern) = request.split_once(' ').expect("a request is a permission and a pattern");
+        assert_eq!(evaluate(permission, pattern, &[&rules(list)]).action, expected, "{request}");
+    }
+
+    #[test]
+    fn the_last_matching_rule_wins() {
+        check("allow bash git *\ndeny bash git push*", "bash git push --force", Deny);
+        check("allow bash git *\ndeny bash git push*", "bash git status", Allow);
+        check("deny bash git push*\nallow bash git *", "bash git push --force", Allow);
+        check("deny edit *\nallow edit *.md", "edit docs/plan.md", Allow);
+        check("deny edit *\nallow edit *.md", "edit src/main.rs", Deny);
+    }
+
+    #[test]
+    fn what_no_rule_speaks_about_is_asked() {
+        check("", "edit src/main.rs", Ask);
+        check("allow read *", "edit src/main.rs", Ask);
+        check("allow edit *.md", "edit src/main.rs", Ask);
+    }
+
+    #[test]
+    fn a_permission_is_a_wildcard_too() {
+        check("allow * *", "webfetch https://example.org", Allow);
+        check("allow * *\ndeny github_* *", "github_create_issue *", Deny);
+        check("allow * *\ndeny github_* *", "gitlab_create_issue *", Allow);
+    }
+
+    #[test]
+    fn env_files_are_asked_and_their_examples_are_not() {
+        let defaults = "allow read *\nask read *.env\nask read *.env.*\nallow read *.env.example";
+        check(defaults, "read src/lib.rs", Allow);
+        check(defaults, "read deploy/.env", Ask);
+        check(defaults, "read .env.local", Ask);
+        check(defaults, "read .env.example", Allow);
+    }
+
+    #[test]
+    fn a_verdict_names_its_rule_and_its_set() {
+        let (first, second) = (rules("allow edit *\nask edit *.lock"), rules("deny edit secret/*"));
+        let sets: [&[Rule]; 2] = [&first, &second];
+        let verdict = evaluate("edit", "secret/key", &sets);
+        assert_eq!(verdict, Verdict { action: Deny, rule: Some(&second[0]), source: Source::Set(1) });
+        let verdict = evaluate("edit", "Cargo.lock", &sets);
+        assert_eq!(verdict, Verdict { action: Ask, rule: Some(&first[1]), source: Source::Set(0) });
+        assert_eq!(evaluate("read", "Cargo.lock", &sets), Verdict::ASK);
+    }
+}

@@ -1,0 +1,171 @@
+//! What one session may do: its own rules, and above them the ceilings nothing below can lift.
+
+use proto::{Action, Rule};
+use serde::{Deserialize, Serialize};
+
+use crate::wildcard::is_everything;
+use crate::{Source, Verdict, evaluate, speaking_of};
+
+/// A session's rules and its ceilings. Stored with the session, so that a restart judges as before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Policy {
+    /// The merged list of this session: defaults, the user's, the agent's, the session's.
+    pub own: Vec<Rule>,
+    /// The managed and the user's global sets. Each decides by itself, and counts only when it denies.
+    pub denies: Vec<Vec<Rule>>,
+    /// The own rules of every session above, the root first. What they would not do, this one does not do for them.
+    pub ancestors: Vec<Vec<Rule>>,
+}
+
+impl Policy {
+    /// The strictest of what the session's own rules, every ancestor's, and the ceilings say.
+    pub fn judge(&self, permission: &str, pattern: &str) -> Verdict<'_> {
+        let own = evaluate(permission, pattern, &[&self.own]);
+        let ancestors = self
+            .ancestors
+            .iter()
+            .enumerate()
+            .map(|(index, set)| Verdict { source: Source::Ancestor(index), ..evaluate(permission, pattern, &[set]) });
+        let ceilings = self
+            .denies
+            .iter()
+            .enumerate()
+            .map(|(index, set)| Verdict { source: Source::Ceiling(index), ..evaluate(permission, pattern, &[set]) });
+        // The rule and not the verdict is looked at: a deny that an opaque command may hide from says "ask".
+        let ceilings = ceilings.filter(|verdict| verdict.rule.is_some_and(|rule| rule.action == Action::Deny));
+        ancestors.chain(ceilings).fold(own, stricter)
+    }
+
+    /// Whether a tool that asks for this permission is worth showing to the model.
+    pub fn shows(&self, permission: &str) -> bool {
+        let mut sets = self.ancestors.iter().chain(&self.denies).chain([&self.own]);
+        !sets.any(|set| denied_throughout(permission, set))
+    }
+
+    /// The policy of a child with these own rules: never wider than this one.
+    pub fn child(&self, own: Vec<Rule>) -> Self {
+        let mut ancestors = self.ancestors.clone();
+        ancestors.push(self.own.clone());
+        Self { own, denies: self.denies.clone(), ancestors }
+    }
+
+    /// This policy with rules of the session (from its creation, a patch or its spawner) after its own.
+    pub fn with(&self, session: impl IntoIterator<Item = Rule>) -> Self {
+        let mut policy = self.clone();
+        policy.own.extend(session);
+        policy
+    }
+}
+
+/// Of two equally strict verdicts the first stays: the session's own rule is the one its user can change.
+fn stricter<'r>(held: Verdict<'r>, next: Verdict<'r>) -> Verdict<'r> {
+    if next.action < held.action { next } else { held }
+}
+
+/// Whether a set denies a permission whatever it is wanted for. A later rule for some narrower pattern that does not
+/// deny keeps the tool useful: after "deny edit `*`, allow edit `*.md`" it is still shown.
+fn denied_throughout(permission: &str, set: &[Rule]) -> bool {
+    speaking_of(permission, &[set]).fold(false, |denied, (_, rule)| {
+        let denies = rule.action == Action::Deny;
+        if is_everything(&rule.pattern) { denies } else { denied && denies }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::Action::{Allow, Ask, Deny};
+
+    use super::*;
+    use crate::sample::rules;
+
+    fn root(own: &str) -> Policy {
+        Policy { own: rules(own), ..Policy::default() }
+    }
+
+    fn below(ceiling: &str, own: &str) -> Policy {
+        Policy { denies: vec![rules(ceiling)], ..root(own) }
+    }
+
+    #[track_caller]
+    fn check(policy: &Policy, request: &str, expected: Action) {
+        let (permission, pattern) = request.split_once(' ').expect("a request is a permission and a pattern");
+        assert_eq!(policy.judge(permission, pattern).action, expected, "{request}");
+    }
+
+    #[test]
+    fn a_child_does_nothing_its_parent_may_not() {
+        let parent = root("allow * *\nask edit *\ndeny bash rm *");
+        let child = parent.child(rules("allow * *"));
+        check(&child, "read a.txt", Allow);
+        check(&child, "edit a.txt", Ask);
+        check(&child, "bash rm a.txt", Deny);
+        let grandchild = child.child(rules("allow * *\ndeny read *"));
+        check(&grandchild, "bash rm a.txt", Deny);
+        check(&grandchild, "read a.txt", Deny);
+        assert_eq!(grandchild.judge("bash", "rm a.txt").source, Source::Ancestor(0));
+        assert_eq!(grandchild.judge("read", "a.txt").source, Source::Set(0));
+    }
+
+    #[test]
+    fn an_ancestor_that_would_have_to_ask_is_asked_for() {
+        let child = root("allow read *").child(rules("allow * *"));
+        check(&child, "edit a.txt", Ask);
+        let verdict = child.judge("edit", "a.txt");
+        assert_eq!((verdict.rule, verdict.source), (None, Source::Ancestor(0)));
+    }
+
+    #[test]
+    fn a_ceiling_counts_only_when_its_last_match_denies() {
+        let policy = below("deny bash *\nallow bash git *\nask read *", "allow * *");
+        check(&policy, "bash make", Deny);
+        check(&policy, "bash git status", Allow);
+        check(&policy, "read a.txt", Allow);
+        check(&policy, "edit a.txt", Allow);
+        check(&below("allow edit *", "deny edit *"), "edit a.txt", Deny);
+        assert_eq!(policy.judge("bash", "make").source, Source::Ceiling(0));
+    }
+
+    #[test]
+    fn a_ceiling_is_not_talked_around_with_a_semicolon() {
+        let policy = below("deny bash rm *", "allow * *");
+        check(&policy, "bash rm -rf .", Deny);
+        check(&policy, "bash true; rm -rf .", Ask);
+        check(&policy, "bash make", Allow);
+        check(&below("ask bash rm *", "allow * *"), "bash true; rm -rf .", Allow);
+    }
+
+    #[test]
+    fn session_rules_come_last_and_stay_below_the_ceilings() {
+        let policy = below("deny edit secret/*", "deny edit *").with(rules("allow edit *"));
+        check(&policy, "edit a.txt", Allow);
+        check(&policy, "edit secret/key", Deny);
+    }
+
+    #[test]
+    fn a_tool_denied_for_everything_is_hidden() {
+        assert!(!root("allow * *\ndeny edit *").shows("edit"));
+        assert!(!root("deny * *").shows("edit"));
+        assert!(!root("deny edit *\ndeny edit *.md").shows("edit"));
+        assert!(!root("allow edit *.md\ndeny edit *").shows("edit"));
+        assert!(!root("deny edit *").child(rules("allow * *")).shows("edit"));
+        assert!(!below("deny edit *", "allow * *").shows("edit"));
+    }
+
+    #[test]
+    fn a_tool_that_may_still_be_of_use_is_shown() {
+        assert!(root("").shows("edit"));
+        assert!(root("allow * *\ndeny edit *.lock").shows("edit"));
+        assert!(root("deny edit *\nallow edit *.md").shows("edit"));
+        assert!(root("deny edit *\nask edit *.md").shows("edit"));
+        assert!(root("deny * *\nallow grep *").shows("grep"));
+        assert!(below("deny edit *\nallow edit *.md", "allow * *").shows("edit"));
+    }
+
+    #[test]
+    fn a_policy_survives_being_stored() {
+        let policy = below("deny bash rm *", "allow * *").child(rules("ask edit *"));
+        let stored = serde_json::to_string(&policy).expect("a policy is plain data");
+        assert_eq!(serde_json::from_str::<Policy>(&stored).expect("as it was written"), policy);
+    }
+}
