@@ -1,0 +1,101 @@
+//! `agent.<name>`: a profile of the user's own, or changes to a built-in one.
+
+use proto::Rule;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::document::{Node, Place, excerpt};
+use crate::permission::{self, Placed};
+use crate::section::Notes;
+use crate::{Error, model};
+
+/// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Agent {
+    /// `provider/model`.
+    pub model: Option<String>,
+    pub variant: Option<String>,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub prompt: Option<String>,
+    /// Takes the agent away, a built-in one too.
+    pub disable: bool,
+    pub description: Option<String>,
+    pub mode: Option<Mode>,
+    pub hidden: Option<bool>,
+    /// Handed to the provider; keys of the agent that mean nothing to us end up here as well.
+    pub options: Map<String, Value>,
+    pub color: Option<String>,
+    /// A hard limit on model calls in one run.
+    pub steps: Option<u32>,
+    pub permission: Vec<Rule>,
+    /// Which tools the agent is shown: wildcards in order, the last one that matches a name decides. The list form
+    /// `["read", "grep"]` is kept as "nothing but these".
+    pub tools: Vec<(String, bool)>,
+}
+
+/// Where an agent may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// As the agent a person talks to.
+    Primary,
+    /// As a child of another one.
+    Subagent,
+    All,
+}
+
+const MODES: &[(&str, Mode)] = &[("primary", Mode::Primary), ("subagent", Mode::Subagent), ("all", Mode::All)];
+
+/// More model calls than any run makes; a longer number is a slip of the finger.
+const MOST_STEPS: u64 = 1_000_000;
+
+impl Agent {
+    pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<(Self, Vec<Placed>), Error> {
+        let (mut agent, mut places) = (Self::default(), Vec::new());
+        let owned = |node: &Node| node.text().map(|text| Some(text.to_owned()));
+        notes.repeated(node.fields()?);
+        for field in node.fields()? {
+            let node = &field.node;
+            match field.key.as_str() {
+                "model" => agent.model = Some(model(node)?),
+                "variant" => agent.variant = owned(node)?,
+                "temperature" => agent.temperature = Some(node.number(0.0, 2.0)?),
+                "top_p" => agent.top_p = Some(node.number(0.0, 1.0)?),
+                "prompt" => agent.prompt = owned(node)?,
+                "disable" => agent.disable = node.flag()?,
+                "description" => agent.description = owned(node)?,
+                "mode" => agent.mode = Some(node.choice(MODES)?),
+                "hidden" => agent.hidden = Some(node.flag()?),
+                "options" => {
+                    agent.options.extend(node.fields()?.iter().map(|option| (option.key.clone(), option.node.json())));
+                }
+                "color" => agent.color = owned(node)?,
+                "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
+                "permission" => places = permission::read(node)?,
+                "tools" => agent.tools = read_tools(node)?,
+                _ => drop(agent.options.insert(field.key.clone(), node.json())),
+            }
+        }
+        agent.permission = permission::rules(&places);
+        Ok((agent, places))
+    }
+}
+
+/// An agent's name as sessions are keyed by it: in lower case.
+pub(crate) fn name(key: &str, place: &Place) -> Result<String, Error> {
+    proto::AgentId::parse(key).map(|id| id.as_str().to_owned()).map_err(|_| {
+        let hint = "use a letter or digit, then letters, digits, `_` or `-`, at most 64 in all";
+        place.error(format_args!("`{}` is not an agent's name", excerpt(key)), hint)
+    })
+}
+
+fn read_tools(node: &Node) -> Result<Vec<(String, bool)>, Error> {
+    if node.is_list() {
+        let shown = node.list()?.iter().map(|tool| Ok((tool.text()?.to_owned(), true)));
+        return std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect();
+    }
+    let forms = "write `[\"read\", \"grep\"]` or `{ \"bash\": false }`";
+    let switches = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
+    switches.iter().map(|tool| Ok((tool.key.clone(), tool.node.flag()?))).collect()
+}

@@ -1,0 +1,110 @@
+//! `limits`: how far agents may go before they are stopped, queued or asked.
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::document::Node;
+use crate::section::Notes;
+
+/// Every bound a user can set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// How deep children may have children.
+    pub depth: u32,
+    /// Live children of one session; more are refused.
+    pub children: u32,
+    /// Runs at once in one tree; more wait.
+    pub running: u32,
+    /// Agents started by one run of a root.
+    pub agents: u32,
+    /// What one run of a root may spend, in US dollars.
+    pub cost_usd: f64,
+    /// Tool calls of one step at once.
+    pub calls: u32,
+    /// Letters waiting for one session; more are refused.
+    pub queue: u32,
+    /// How often a letter may cause another one.
+    pub hops: u32,
+    /// Model calls and tools at once in one gateway.
+    pub gateway: u32,
+    /// How long a question to a person stays open: `askMinutes` in the file.
+    pub ask_ms: u64,
+    /// How long a session without work stays in memory: `idleMinutes` in the file.
+    pub idle_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            depth: 3,
+            children: 100,
+            running: 32,
+            agents: 500,
+            cost_usd: 50.0,
+            calls: 8,
+            queue: 1000,
+            hops: 8,
+            gateway: 512,
+            ask_ms: 30 * MINUTE,
+            idle_ms: 5 * MINUTE,
+        }
+    }
+}
+
+const MINUTE: u64 = 60_000;
+
+/// A year: longer than anybody means to wait, and far from overflowing a clock.
+const MOST_MINUTES: f64 = 525_600.0;
+
+/// More than one machine can hold; a longer number is a slip of the finger.
+const MOST: u64 = 10_000_000;
+
+pub(crate) const KEYS: &[&str] = &[
+    "depth",
+    "children",
+    "running",
+    "agents",
+    "costUsd",
+    "calls",
+    "queue",
+    "hops",
+    "gateway",
+    "askMinutes",
+    "idleMinutes",
+];
+
+impl Limits {
+    pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
+        let mut limits = Self::default();
+        notes.repeated(node.fields()?);
+        for field in node.fields()? {
+            let node = &field.node;
+            match field.key.as_str() {
+                "depth" => limits.depth = count(node, 0)?,
+                "children" => limits.children = count(node, 0)?,
+                "agents" => limits.agents = count(node, 0)?,
+                "hops" => limits.hops = count(node, 0)?,
+                // None of these at once would be a gateway in which nothing ever moves.
+                "running" => limits.running = count(node, 1)?,
+                "calls" => limits.calls = count(node, 1)?,
+                "queue" => limits.queue = count(node, 1)?,
+                "gateway" => limits.gateway = count(node, 1)?,
+                "costUsd" => limits.cost_usd = node.number(0.0, MOST as f64)?,
+                "askMinutes" => limits.ask_ms = minutes(node)?,
+                "idleMinutes" => limits.idle_ms = minutes(node)?,
+                _ => notes.unknown(field, KEYS),
+            }
+        }
+        Ok(limits)
+    }
+}
+
+fn count(node: &Node, least: u64) -> Result<u32, Error> {
+    let whole = node.whole(least, MOST)?;
+    Ok(u32::try_from(whole).expect("the most a limit can be fits"))
+}
+
+fn minutes(node: &Node) -> Result<u64, Error> {
+    Ok((node.number(0.0, MOST_MINUTES)? * MINUTE as f64) as u64)
+}
