@@ -1,0 +1,189 @@
+//! Rules of the inbox: exactly once, in order, and what mail does to its receiver.
+
+use super::Bed;
+use super::bed::{child, control, notice, prompt, request, take};
+use crate::{Batch, Error, Fence, Mail, Post, RowChange};
+use proto::{Class, LetterId, Status};
+
+pub async fn a_letter_is_consumed_exactly_once(bed: Bed) {
+    let session = bed.root("a").await;
+    let letter = bed.post(request(&session)).await.unwrap().letter;
+    assert_eq!(bed.row(&session).await.pending, 1);
+    bed.commit(&session, take(&[&letter])).await.unwrap();
+    let awake = bed.store.wake(&session.id).await.unwrap();
+    assert_eq!((awake.row.pending, awake.inbox.len(), awake.entries.len()), (0, 0, 1));
+    let again = bed.commit(&session, take(&[&letter])).await;
+    assert!(matches!(again, Err(Error::Fenced(id)) if id == session.id));
+    let twice = bed.post(request(&session)).await.unwrap().letter;
+    assert!(matches!(bed.commit(&session, take(&[&twice, &twice])).await, Err(Error::Fenced(_))));
+    assert_eq!((bed.log(&session).await.len(), bed.row(&session).await.pending), (1, 1));
+}
+
+pub async fn of_two_owners_one_gets_the_letter(bed: Bed) {
+    let session = bed.root("a").await;
+    let letter = bed.post(request(&session)).await.unwrap().letter;
+    let racers = (0..8).map(|_| {
+        let (store, id, batch) = (bed.store.clone(), session.id.clone(), take(&[&letter]));
+        tokio::spawn(async move { store.commit(&id, Fence::Claim, batch).await.is_ok() })
+    });
+    let mut winners = 0;
+    for racer in racers.collect::<Vec<_>>() {
+        winners += u32::from(racer.await.unwrap());
+    }
+    assert_eq!((winners, bed.log(&session).await.len(), bed.row(&session).await.epoch), (1, 1, 1));
+}
+
+pub async fn only_the_receiver_consumes_a_letter(bed: Bed) {
+    let (one, two) = (bed.root("one").await, bed.root("two").await);
+    let letter = bed.post(request(&one)).await.unwrap().letter;
+    assert!(matches!(bed.commit(&two, take(&[&letter])).await, Err(Error::Fenced(id)) if id == two.id));
+    let unknown = take(&[&LetterId::new()]);
+    assert!(matches!(bed.commit(&one, unknown).await, Err(Error::Fenced(_))));
+    assert_eq!((bed.row(&one).await.pending, bed.row(&two).await.pending), (1, 0));
+}
+
+pub async fn a_letter_id_is_good_for_life(bed: Bed) {
+    let session = bed.root("a").await;
+    let post = Post { person: true, ..request(&session) };
+    assert!(!bed.post(post.clone()).await.unwrap().duplicate);
+    let again = bed.post(post.clone()).await.unwrap();
+    // By now the session is queued, so a new letter would be a steer.
+    assert!(again.duplicate && again.class == Class::Request);
+    assert_eq!(bed.row(&session).await.pending, 1);
+    bed.commit(&session, take(&[&post.letter.id])).await.unwrap();
+    bed.status(&session, Status::Idle).await;
+    let again = bed.post(Post { queue: Some(0), ..post }).await.unwrap();
+    assert!(again.duplicate && again.class == Class::Request);
+    let row = bed.row(&session).await;
+    assert_eq!((row.pending, row.status), (0, Status::Idle));
+}
+
+pub async fn a_letter_id_is_good_for_one_receiver(bed: Bed) {
+    let (one, two) = (bed.root("one").await, bed.root("two").await);
+    let mut post = request(&one);
+    bed.post(post.clone()).await.unwrap();
+    post.letter.to = two.id.clone();
+    let taken = bed.post(post).await;
+    assert!(matches!(taken, Err(Error::Taken { holder, .. }) if holder == one.id.as_str()));
+    assert_eq!(bed.row(&two).await.pending, 0);
+}
+
+pub async fn a_retry_in_the_same_mail_is_one_letter(bed: Bed) {
+    let session = bed.root("a").await;
+    let post = request(&session);
+    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post] };
+    let receipts = bed.store.deliver(mail).await.unwrap();
+    assert_eq!(receipts.iter().map(|receipt| receipt.duplicate).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(bed.row(&session).await.pending, 1);
+}
+
+pub async fn going_idle_fails_while_letters_are_unread(bed: Bed) {
+    let session = bed.root("a").await;
+    let first = bed.post(request(&session)).await.unwrap().letter;
+    let go_idle = |consume: &[&LetterId], left| Batch {
+        expect_unread: Some(left),
+        row: RowChange { status: Some(Status::Idle), ..RowChange::default() },
+        ..take(consume)
+    };
+    let second = bed.post(request(&session)).await.unwrap().letter;
+    let missed = bed.commit(&session, go_idle(&[&first], 0)).await;
+    assert!(matches!(missed, Err(Error::Unread(id)) if id == session.id));
+    let row = bed.row(&session).await;
+    assert_eq!((row.pending, row.seq, row.epoch, row.status), (2, 0, 0, Status::Queued));
+    bed.commit(&session, go_idle(&[&first], 1)).await.unwrap();
+    assert!(matches!(bed.commit(&session, go_idle(&[&second], 1)).await, Err(Error::Unread(_))));
+    bed.commit(&session, go_idle(&[&second], 0)).await.unwrap();
+    assert_eq!((bed.row(&session).await.pending, bed.row(&session).await.status), (0, Status::Idle));
+}
+
+pub async fn a_persons_text_is_a_request_to_the_idle_and_a_steer_to_the_busy(bed: Bed) {
+    for status in Status::ALL {
+        let session = bed.root(status.as_str()).await;
+        bed.status(&session, status).await;
+        let expected = if status.is_busy() { Class::Steer } else { Class::Request };
+        // What the sender wrote in it does not matter.
+        let receipt = bed.post(Post { person: true, ..prompt(&session, Class::Control) }).await.unwrap();
+        assert_eq!(receipt.class, expected, "{status:?}");
+        let inbox = bed.store.inbox(&session.id, 0).await.unwrap();
+        assert_eq!(inbox[0].1.class, expected, "{status:?}");
+    }
+}
+
+pub async fn mail_queues_whoever_is_not_busy(bed: Bed) {
+    for (class, status) in [Class::Steer, Class::Request].into_iter().flat_map(|c| Status::ALL.map(|s| (c, s))) {
+        let session = bed.root(&format!("{class:?}{status:?}")).await;
+        let row = RowChange { status: Some(status), started: Some(7), ended: Some(Some(8)), ..RowChange::default() };
+        bed.set(&session, row).await;
+        bed.post(prompt(&session, class)).await.unwrap();
+        let row = bed.row(&session).await;
+        let expected = if status.is_busy() { (status, Some(8)) } else { (Status::Queued, None) };
+        assert_eq!((row.status, row.ended), expected, "{class:?} {status:?}");
+        assert_eq!((row.started, row.activity), (Some(7), 1));
+    }
+}
+
+pub async fn control_letters_change_no_status(bed: Bed) {
+    for status in Status::ALL {
+        let session = bed.root(status.as_str()).await;
+        let row = RowChange { status: Some(status), ended: Some(Some(8)), ..RowChange::default() };
+        bed.set(&session, row).await;
+        bed.post(control(&session)).await.unwrap();
+        let row = bed.row(&session).await;
+        assert_eq!((row.status, row.ended, row.pending), (status, Some(8), 1), "{status:?}");
+    }
+}
+
+pub async fn a_letter_to_oneself_is_queued_by_the_commit_that_goes_idle(bed: Bed) {
+    let session = bed.root("a").await;
+    bed.status(&session, Status::Running).await;
+    let batch = Batch {
+        expect_unread: Some(0),
+        post: vec![prompt(&session, Class::Steer)],
+        row: RowChange { status: Some(Status::Idle), ..RowChange::default() },
+        ..Batch::default()
+    };
+    bed.commit(&session, batch).await.unwrap();
+    let row = bed.row(&session).await;
+    assert_eq!((row.status, row.pending), (Status::Queued, 1));
+}
+
+pub async fn a_full_inbox_refuses(bed: Bed) {
+    let (session, sender) = (bed.root("a").await, bed.root("b").await);
+    let post = |queue| Post { queue, ..request(&session) };
+    bed.post(post(Some(2))).await.unwrap();
+    let second = bed.post(post(Some(2))).await.unwrap().letter;
+    assert!(matches!(bed.post(post(Some(2))).await, Err(Error::QueueFull(id)) if id == session.id));
+    let batch = Batch { entries: vec![notice("sent")], post: vec![post(Some(2))], ..Batch::default() };
+    assert!(matches!(bed.commit(&sender, batch).await, Err(Error::QueueFull(_))));
+    assert_eq!((bed.row(&session).await.pending, bed.row(&sender).await.seq), (2, 0));
+    bed.post(post(None)).await.unwrap();
+    bed.commit(&session, take(&[&second])).await.unwrap();
+    assert!(matches!(bed.post(post(Some(2))).await, Err(Error::QueueFull(_))));
+    bed.post(post(Some(3))).await.unwrap();
+    assert_eq!(bed.row(&session).await.pending, 3);
+}
+
+pub async fn an_archived_session_gets_no_mail(bed: Bed) {
+    let root = bed.root("a").await;
+    let session = bed.open(crate::Session { archived: true, ..child(&root, "gone") }).await;
+    assert!(matches!(bed.post(request(&session)).await, Err(Error::NoSession(id)) if id == session.id));
+    assert!(matches!(bed.post(control(&session)).await, Err(Error::NoSession(_))));
+}
+
+pub async fn an_inbox_is_read_in_order(bed: Bed) {
+    let (session, other) = (bed.root("a").await, bed.root("b").await);
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(bed.post(request(&session)).await.unwrap().letter);
+        bed.post(request(&other)).await.unwrap();
+    }
+    let inbox = bed.store.inbox(&session.id, 0).await.unwrap();
+    assert_eq!(inbox.iter().map(|(_, letter)| letter.id.clone()).collect::<Vec<_>>(), ids);
+    assert!(inbox.is_sorted_by(|a, b| a.0 < b.0));
+    bed.commit(&session, take(&[&ids[1]])).await.unwrap();
+    let rest = bed.store.inbox(&session.id, inbox[0].0).await.unwrap();
+    assert_eq!(rest.iter().map(|(_, letter)| letter.id.clone()).collect::<Vec<_>>(), ids[2..]);
+    let awake = bed.store.wake(&session.id).await.unwrap();
+    assert_eq!(awake.inbox.len(), 3);
+    assert!(bed.store.inbox(&session.id, inbox[3].0).await.unwrap().is_empty());
+}

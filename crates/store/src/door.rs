@@ -1,0 +1,428 @@
+//! The door itself: what a backend is asked, and the words for it.
+
+use async_trait::async_trait;
+use proto::entry::Stored;
+use proto::letter::{AskReply, Report};
+use proto::{AskId, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Keeps sessions. Every method may be called from many tasks at once.
+///
+/// A backend must apply a commit or a delivery whole or not at all, and must not answer `Ok` before it would survive a
+/// power cut. Commits of one session are refused unless their fence holds. Readers must never block the writer.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// The only write to a session by its owner.
+    async fn commit(&self, session: &SessionId, fence: Fence, batch: Batch) -> Result<Committed, Error>;
+
+    /// The only write from outside: new sessions, and letters to any.
+    async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error>;
+
+    /// All that an actor needs to go on: the row, the log since the last compaction (a fork's prefix included), the
+    /// inbox in order, and the open asks.
+    async fn wake(&self, session: &SessionId) -> Result<Awake, Error>;
+
+    /// Unread letters in order, after the given inbox position.
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error>;
+
+    async fn session(&self, session: &SessionId) -> Result<Option<Session>, Error>;
+
+    /// Sessions that one selector names (live ones for a label), at most 10.
+    async fn find(&self, what: &Find) -> Result<Vec<Session>, Error>;
+
+    /// A page, newest activity first. Cost is that of the page, whatever is stored.
+    async fn list(&self, query: &Query) -> Result<Page, Error>;
+
+    /// A root and its descendants, in order of birth, at most `limit`.
+    async fn tree(&self, root: &SessionId, limit: usize) -> Result<Vec<Session>, Error>;
+
+    /// Busy descendants of a session, nearest first; for cancelling and for knowing when a tree is quiet.
+    async fn busy_below(&self, session: &SessionId, limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// How many direct children are live: neither ended nor archived.
+    async fn live_children(&self, session: &SessionId) -> Result<u64, Error>;
+
+    /// Entries of one session (a fork's prefix included), by position.
+    async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error>;
+
+    /// A run; an alias leads to the run it joined.
+    async fn run(&self, run: &RunId) -> Result<Option<Run>, Error>;
+
+    /// Open asks of a tree, or of all, oldest first.
+    async fn asks(&self, root: Option<&SessionId>) -> Result<Vec<Ask>, Error>;
+
+    /// One ask, open or answered.
+    async fn ask(&self, ask: &AskId) -> Result<Option<Ask>, Error>;
+
+    /// Sessions that a restart must wake: busy ones, and those with unread letters. By id, after the given one.
+    async fn unfinished(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// Whether the stored waits lead from this session back to itself.
+    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error>;
+
+    /// Kept entries of a tree (or of all) after a cursor, oldest first.
+    async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error>;
+
+    /// The newest cursor.
+    async fn cursor(&self) -> Result<u64, Error>;
+
+    /// Looks for damage; an empty list means none was found.
+    async fn check(&self) -> Result<Vec<String>, Error>;
+
+    /// Waits until everything accepted so far is on disk, and closes. Later calls answer `Closed`.
+    async fn close(&self);
+}
+
+/// Called by a backend after each commit, in cursor order, with what was kept: first kept, then seen.
+pub type OnKept = Arc<dyn Fn(&[Kept]) + Send + Sync>;
+
+/// Why a store did not do it. The variants are the branches callers take.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Another owner has the session now: drop everything that belongs to it.
+    #[error("session `{0}` is owned by somebody else now")]
+    Fenced(SessionId),
+    /// Letters arrived that the commit did not know of: read the inbox and decide again.
+    #[error("session `{0}` has unread letters")]
+    Unread(SessionId),
+    #[error("no session `{0}`")]
+    NoSession(SessionId),
+    /// A key, label or letter id is taken.
+    #[error("{what} is taken by `{holder}`")]
+    Taken { what: String, holder: String },
+    /// The receiver's inbox is full.
+    #[error("the inbox of `{0}` is full")]
+    QueueFull(SessionId),
+    /// No room, no permission, an I/O error: nothing was changed.
+    #[error("cannot write to the store: {message}")]
+    Disk { message: String, hint: String },
+    /// The file is not what it should be. It is left as it is.
+    #[error("the database `{path}` is damaged: {message}")]
+    Damaged { path: String, message: String },
+    /// Written by a newer Convoke.
+    #[error("the database `{path}` has schema {found}, this convoke knows up to {known}")]
+    Newer { path: String, found: u32, known: u32 },
+    /// Another process owns the data directory.
+    #[error("the data directory `{path}` is in use by another convoke{}", holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    Locked { path: String, holder: Option<u32> },
+    #[error("the store is closed")]
+    Closed,
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Disk { hint, .. } => hint.clone(),
+            Self::Damaged { .. } => {
+                "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
+            }
+            Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
+            _ => return None,
+        })
+    }
+}
+
+/// A session's row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    /// Canonical key; unique.
+    pub key: String,
+    /// The key's agent; never changes.
+    pub owner: String,
+    /// What it runs as now.
+    pub agent: String,
+    /// The session's own choice; `None` follows the agent and the config.
+    pub model: Option<String>,
+    pub parent: Option<SessionId>,
+    pub root: SessionId,
+    pub depth: u32,
+    /// Ids from the root down to this one, each followed by `/`: descendants are a range.
+    pub path: String,
+    /// `main`, `group`, `cron`, `hook`, `node` or `other`.
+    pub kind: String,
+    /// `loop`; `acp` and `outside` come later.
+    pub driver: String,
+    pub mode: Mode,
+    pub title: Option<String>,
+    pub label: Option<String>,
+    pub cwd: String,
+    /// What the session may do, as `rules` wrote it; opaque here.
+    pub policy: String,
+    /// The session this one shares a prefix with, and up to where.
+    pub fork: Option<Fork>,
+    pub archived: bool,
+    pub status: Status,
+    /// The run under way.
+    pub run: Option<RunId>,
+    pub created: Millis,
+    /// Bumped once per run.
+    pub activity: Millis,
+    pub started: Option<Millis>,
+    pub ended: Option<Millis>,
+    /// The newest entry; a fork goes on counting where its prefix ends.
+    pub seq: u64,
+    /// The first entry that waking reads.
+    pub base: u64,
+    /// Unread letters.
+    pub pending: u32,
+    /// Grows with each change of owner.
+    pub epoch: u64,
+    pub usage: Usage,
+    pub context_tokens: u64,
+    /// Restarts since the log last grew, and where it stood.
+    pub attempts: u32,
+    pub attempt_seq: u64,
+}
+
+/// What a session is after a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Ended; mail can resume it.
+    Run,
+    /// Idle and open.
+    Session,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    pub of: SessionId,
+    pub seq: u64,
+}
+
+/// Proof of ownership that a commit carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// Take the session over: the epoch grows and the old owner's commits fail from here on.
+    Claim,
+    /// Go on as its owner.
+    Epoch(u64),
+}
+
+/// One commit. Empty parts change nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    pub at: Millis,
+    /// Appended in order at the next `seq`.
+    pub entries: Vec<Entry>,
+    /// Letters moved out of the inbox. Their ids stay, their bodies go. One that is not unread is `Fenced`.
+    pub consume: Vec<LetterId>,
+    /// Fails with `Unread` unless exactly this many letters stay unread after `consume`.
+    pub expect_unread: Option<u32>,
+    pub open: Vec<Session>,
+    pub post: Vec<Post>,
+    pub runs: Vec<RunChange>,
+    pub asks: Vec<AskChange>,
+    pub waits: Vec<WaitChange>,
+    pub row: RowChange,
+}
+
+/// Changes to the session's own row; `None` leaves a column alone.
+#[derive(Debug, Default, Clone)]
+pub struct RowChange {
+    pub status: Option<Status>,
+    /// `Some(None)` clears it.
+    pub run: Option<Option<RunId>>,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub cwd: Option<String>,
+    pub title: Option<String>,
+    pub policy: Option<String>,
+    pub base: Option<u64>,
+    pub activity: Option<Millis>,
+    pub started: Option<Millis>,
+    pub ended: Option<Option<Millis>>,
+    /// Added to what was used.
+    pub spent: Option<Usage>,
+    pub context_tokens: Option<u64>,
+    pub attempts: Option<(u32, u64)>,
+}
+
+/// Letters and sessions from outside.
+#[derive(Debug, Default)]
+pub struct Mail {
+    pub at: Millis,
+    pub open: Vec<Session>,
+    pub post: Vec<Post>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Post {
+    pub letter: Letter,
+    /// A person's text: a request when the receiver is idle, a steer when it is busy, decided in the transaction.
+    pub person: bool,
+    /// The most unread letters the receiver may hold: with that many it is full. `None` for control letters and completions.
+    pub queue: Option<u32>,
+}
+
+/// What became of a posted letter.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    pub letter: LetterId,
+    pub to: SessionId,
+    pub class: Class,
+    /// It was there already; nothing changed.
+    pub duplicate: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Committed {
+    pub epoch: u64,
+    /// The `seq` of the session after the commit.
+    pub seq: u64,
+    pub receipts: Vec<Receipt>,
+}
+
+/// The handling of one request letter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    pub id: RunId,
+    pub session: SessionId,
+    pub root: SessionId,
+    pub report: Option<Report>,
+    pub created: Millis,
+    pub started: Option<Millis>,
+    pub ended: Option<Millis>,
+    pub outcome: Option<Outcome>,
+    pub code: Option<Code>,
+    pub message: Option<String>,
+    pub hint: Option<String>,
+    /// The entry that holds the final answer.
+    pub answer: Option<u64>,
+    pub usage: Usage,
+}
+
+/// A posted prompt makes its run `queued` by itself; these move it on.
+#[derive(Debug, Clone)]
+pub enum RunChange {
+    /// Makes the row if there is none (mail that opens a run).
+    Start { run: RunId, report: Option<Report> },
+    /// A steered prompt joined the run under way.
+    Alias { run: RunId, of: RunId },
+    End(RunEnd),
+}
+
+#[derive(Debug, Clone)]
+pub struct RunEnd {
+    pub run: RunId,
+    pub outcome: Outcome,
+    pub code: Option<Code>,
+    pub message: Option<String>,
+    pub hint: Option<String>,
+    pub answer: Option<u64>,
+    pub usage: Usage,
+}
+
+/// A question to a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ask {
+    pub id: AskId,
+    pub session: SessionId,
+    pub root: SessionId,
+    pub call: CallId,
+    pub agent: String,
+    pub tool: String,
+    pub permission: String,
+    pub patterns: Vec<String>,
+    /// What "always" would allow.
+    pub always: Vec<String>,
+    pub created: Millis,
+    pub until: Millis,
+    pub reply: Option<AskReply>,
+}
+
+#[derive(Debug, Clone)]
+pub enum AskChange {
+    Open(Ask),
+    /// Without a reply: withdrawn.
+    Close { ask: AskId, reply: Option<AskReply> },
+}
+
+#[derive(Debug, Clone)]
+pub enum WaitChange {
+    Add { call: CallId, on: SessionId },
+    Remove { call: CallId },
+}
+
+#[derive(Debug, Clone)]
+pub struct Awake {
+    pub row: Session,
+    pub entries: Vec<Stored>,
+    pub inbox: Vec<(u64, Letter)>,
+    pub asks: Vec<Ask>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Find {
+    Key(String),
+    /// A live session's label, of one owner agent or of any.
+    Label { label: String, owner: Option<String> },
+    /// The newest root session started in this directory.
+    NewestIn(String),
+    /// The newest root session.
+    Newest,
+}
+
+/// Which sessions a page shows. Archived ones never.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    pub limit: usize,
+    /// From the page before.
+    pub after: Option<PageKey>,
+    pub scope: Scope,
+    pub kinds: Vec<String>,
+    pub active_since: Option<Millis>,
+    pub label: Option<String>,
+    pub parent: Option<SessionId>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Scope {
+    #[default]
+    All,
+    /// The sessions of one owner agent.
+    Owner(String),
+    /// A session and its descendants.
+    Below(SessionId),
+}
+
+/// Where a page ended: activity and id of its last row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageKey {
+    pub activity: Millis,
+    pub id: SessionId,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    pub sessions: Vec<Session>,
+    /// There may be more after this.
+    pub next: Option<PageKey>,
+}
+
+/// Which entries of a session: newest first from `before`, or oldest first from `after`.
+#[derive(Debug, Clone, Copy)]
+pub enum Span {
+    /// Entries with a smaller `seq`, the newest of them, returned in ascending order.
+    Before { seq: u64, limit: usize },
+    /// Entries with a larger `seq`, ascending.
+    After { seq: u64, limit: usize },
+}
+
+/// A kept entry, as watchers are told: the stored bytes and their place in the stream of all entries.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub cursor: u64,
+    pub session: SessionId,
+    pub root: SessionId,
+    pub seq: u64,
+    pub at: Millis,
+    pub body: Arc<str>,
+}

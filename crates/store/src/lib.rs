@@ -1,0 +1,16 @@
+//! What is kept: the `Store` door, and the backends behind it.
+//!
+//! Only this crate knows SQL. A session's log, inbox, runs, asks and waits change through [`Store::commit`] and
+//! [`Store::deliver`] and in no other way; both are one transaction, and both answer only when it is on disk.
+
+mod door;
+pub mod memory;
+mod ready;
+pub mod sqlite;
+
+#[doc(hidden)]
+pub mod conformance;
+
+pub use door::*;
+pub use memory::Memory;
+pub use sqlite::Sqlite;

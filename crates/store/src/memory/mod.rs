@@ -1,0 +1,306 @@
+//! A store that forgets: the same rules under one lock, for tests. Nothing here is fast or survives its process.
+
+mod state;
+mod table;
+
+use crate::ready::Ready;
+use crate::{
+    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, PageKey, Query, Receipt, Run, Scope,
+    Session, Span, Store,
+};
+use async_trait::async_trait;
+use proto::entry::Stored;
+use proto::{AskId, Entry, Letter, RunId, SessionId};
+use state::{Row, State, is_live};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The longest page anyone gets.
+const PAGE: usize = 1000;
+
+pub struct Memory {
+    /// `None` once closed.
+    state: Mutex<Option<State>>,
+    on_kept: OnKept,
+}
+
+impl Memory {
+    pub fn new(on_kept: OnKept) -> Self {
+        Self { state: Mutex::new(Some(State::default())), on_kept }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&State) -> Result<T, Error>) -> Result<T, Error> {
+        read(self.lock().as_ref().ok_or(Error::Closed)?)
+    }
+
+    fn write(&self, work: &Ready) -> Result<Committed, Error> {
+        let mut guard = self.lock();
+        let state = guard.as_mut().ok_or(Error::Closed)?;
+        let (committed, before) = state.apply(work)?;
+        let kept: Vec<Kept> = state.kept.rows().range(before + 1..).map(|(_, kept)| kept.clone()).collect();
+        if !kept.is_empty() {
+            // Under the lock, so that watchers are told in cursor order.
+            (self.on_kept)(&kept);
+        }
+        Ok(committed)
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn commit(&self, session: &SessionId, fence: Fence, batch: Batch) -> Result<Committed, Error> {
+        self.write(&Ready::commit(session, fence, batch)?)
+    }
+
+    async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error> {
+        Ok(self.write(&Ready::mail(mail)?)?.receipts)
+    }
+
+    async fn wake(&self, session: &SessionId) -> Result<Awake, Error> {
+        self.read(|state| {
+            let row = state.known(session)?.clone();
+            let mut entries = log(state, session)?;
+            entries.retain(|kept| kept.seq >= row.base);
+            let asks = open_asks(state, |ask| ask.session == *session);
+            Ok(Awake { entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?, inbox: unread(state, session, 0)?, asks, row })
+        })
+    }
+
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+        self.read(|state| {
+            state.known(session)?;
+            unread(state, session, after)
+        })
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<Session>, Error> {
+        self.read(|state| Ok(state.sessions.get(session).map(|row| row.session.clone())))
+    }
+
+    async fn find(&self, what: &Find) -> Result<Vec<Session>, Error> {
+        let is_root = |s: &Session| s.parent.is_none() && !s.archived;
+        let (limit, fits): (usize, Box<dyn Fn(&Session) -> bool + Send + '_>) = match what {
+            Find::Key(key) => (1, Box::new(move |s| s.key == *key)),
+            Find::Label { label, owner } => (
+                10,
+                Box::new(move |s| {
+                    is_live(s) && s.label.as_ref() == Some(label) && owner.as_ref().is_none_or(|o| s.owner == *o)
+                }),
+            ),
+            Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && s.cwd == *cwd)),
+            Find::Newest => (1, Box::new(is_root)),
+        };
+        self.read(|state| {
+            let mut found = newest_first(state, fits);
+            found.truncate(limit);
+            Ok(found)
+        })
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, Error> {
+        let limit = query.limit.clamp(1, PAGE);
+        self.read(|state| {
+            let mut sessions = newest_first(state, |session| !session.archived && matches(state, query, session));
+            let more = sessions.len() > limit;
+            sessions.truncate(limit);
+            let last = sessions.last().filter(|_| more);
+            let next = last.map(|last| PageKey { activity: last.activity, id: last.id.clone() });
+            Ok(Page { sessions, next })
+        })
+    }
+
+    async fn tree(&self, root: &SessionId, limit: usize) -> Result<Vec<Session>, Error> {
+        self.read(|state| {
+            let mut rows: Vec<&Row> = state.sessions.rows().values().filter(|row| row.session.root == *root).collect();
+            rows.sort_by_key(|row| row.born);
+            Ok(rows.into_iter().take(limit).map(|row| row.session.clone()).collect())
+        })
+    }
+
+    async fn busy_below(&self, session: &SessionId, limit: usize) -> Result<Vec<SessionId>, Error> {
+        self.read(|state| {
+            let Some(top) = state.sessions.get(session) else { return Ok(Vec::new()) };
+            let is_below = |row: &&Row| {
+                row.session.path.starts_with(&top.session.path)
+                    && row.session.id != *session
+                    && row.session.status.is_busy()
+            };
+            let mut rows: Vec<&Row> = state.sessions.rows().values().filter(is_below).collect();
+            rows.sort_by_key(|row| (row.session.depth, row.born));
+            Ok(rows.into_iter().take(limit).map(|row| row.session.id.clone()).collect())
+        })
+    }
+
+    async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {
+        self.read(|state| {
+            let is_child = |row: &&Row| row.session.parent.as_ref() == Some(session) && is_live(&row.session);
+            Ok(state.sessions.rows().values().filter(is_child).count() as u64)
+        })
+    }
+
+    async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error> {
+        self.read(|state| {
+            let mut log = log(state, session)?;
+            match span {
+                Span::After { seq, limit } => {
+                    log.retain(|kept| kept.seq > seq);
+                    log.truncate(limit);
+                }
+                Span::Before { seq, limit } => {
+                    log.retain(|kept| kept.seq < seq);
+                    log.drain(..log.len().saturating_sub(limit));
+                }
+            }
+            log.into_iter().map(entry).collect()
+        })
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
+        self.read(|state| {
+            let Some(row) = state.runs.get(run) else { return Ok(None) };
+            let row = row.alias_of.as_ref().map_or(Some(row), |of| state.runs.get(of));
+            Ok(row.map(|row| row.run.clone()))
+        })
+    }
+
+    async fn asks(&self, root: Option<&SessionId>) -> Result<Vec<Ask>, Error> {
+        self.read(|state| Ok(open_asks(state, |ask| root.is_none_or(|root| ask.root == *root))))
+    }
+
+    async fn ask(&self, ask: &AskId) -> Result<Option<Ask>, Error> {
+        self.read(|state| Ok(state.asks.get(ask).cloned()))
+    }
+
+    async fn unfinished(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
+        self.read(|state| {
+            let is_unfinished = |s: &Session| !s.archived && (s.status.is_busy() || s.pending > 0);
+            let rows = state.sessions.rows().iter();
+            let rows = rows.filter(|(id, row)| after.is_none_or(|after| *id > after) && is_unfinished(&row.session));
+            Ok(rows.take(limit).map(|(id, _)| id.clone()).collect())
+        })
+    }
+
+    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error> {
+        self.read(|state| {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![session.clone()]);
+            while let Some(at) = next.pop() {
+                let waits = state.waits.rows().values().filter(|(waiting, _)| *waiting == at);
+                next.extend(waits.map(|(_, on)| on).filter(|on| reached.insert((*on).clone())).cloned());
+            }
+            Ok(reached.contains(session))
+        })
+    }
+
+    async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
+        self.read(|state| {
+            let kept = state.kept.rows().range(cursor.saturating_add(1)..).map(|(_, kept)| kept);
+            let kept = kept.filter(|kept| root.is_none_or(|root| kept.root == *root));
+            Ok(kept.take(limit).cloned().collect())
+        })
+    }
+
+    async fn cursor(&self) -> Result<u64, Error> {
+        self.read(|state| Ok(state.cursor()))
+    }
+
+    async fn check(&self) -> Result<Vec<String>, Error> {
+        self.read(|state| Ok(check(state)))
+    }
+
+    async fn close(&self) {
+        self.lock().take();
+    }
+}
+
+/// All of a session's log, a fork's prefix included.
+fn log(state: &State, session: &SessionId) -> Result<Vec<Kept>, Error> {
+    let mut out = Vec::new();
+    let (mut at, mut to) = (state.known(session)?, u64::MAX);
+    loop {
+        let own = state.logs.rows().range((at.id.clone(), 0)..=(at.id.clone(), to)).rev();
+        out.extend(own.filter_map(|(_, cursor)| state.kept.get(cursor)).cloned());
+        let Some(fork) = &at.fork else { break };
+        to = to.min(fork.seq);
+        at = state.known(&fork.of)?;
+    }
+    out.reverse();
+    Ok(out)
+}
+
+fn entry(kept: Kept) -> Result<Stored, Error> {
+    let entry: Entry = serde_json::from_str(&kept.body)
+        .map_err(|error| Error::Internal(format!("a stored entry does not read back: {error}")))?;
+    Ok(Stored { seq: kept.seq, at: kept.at, entry })
+}
+
+fn unread(state: &State, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+    let places = (session.clone(), after.saturating_add(1))..=(session.clone(), u64::MAX);
+    let letters = state.unread.rows().range(places).filter_map(|((_, place), id)| {
+        let letter = state.letters.get(id)?.letter().transpose()?;
+        Some(letter.map(|letter| (*place, letter)))
+    });
+    letters.collect()
+}
+
+fn open_asks(state: &State, fits: impl Fn(&Ask) -> bool) -> Vec<Ask> {
+    let mut asks: Vec<Ask> =
+        state.asks.rows().values().filter(|ask| ask.reply.is_none() && fits(ask)).cloned().collect();
+    asks.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+    asks
+}
+
+fn newest_first(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {
+    let rows = state.sessions.rows().values().map(|row| &row.session);
+    let mut sessions: Vec<Session> = rows.filter(|session| fits(session)).cloned().collect();
+    sessions.sort_by(|a, b| (b.activity, &b.id).cmp(&(a.activity, &a.id)));
+    sessions
+}
+
+fn matches(state: &State, query: &Query, session: &Session) -> bool {
+    let in_scope = match &query.scope {
+        Scope::All => true,
+        Scope::Owner(owner) => session.owner == *owner,
+        Scope::Below(top) => {
+            state.sessions.get(top).is_some_and(|top| session.path.starts_with(&top.session.path))
+        }
+    };
+    in_scope
+        && query.after.as_ref().is_none_or(|after| (session.activity, &session.id) < (after.activity, &after.id))
+        && (query.kinds.is_empty() || query.kinds.contains(&session.kind))
+        && query.active_since.is_none_or(|since| session.activity >= since)
+        && query.label.as_ref().is_none_or(|label| session.label.as_ref() == Some(label))
+        && query.parent.as_ref().is_none_or(|parent| session.parent.as_ref() == Some(parent))
+}
+
+fn check(state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    for Row { session, .. } in state.sessions.rows().values() {
+        let own = state.logs.rows().range((session.id.clone(), 0)..=(session.id.clone(), u64::MAX));
+        let seqs: Vec<u64> = own.map(|((_, seq), _)| *seq).collect();
+        let first = session.fork.as_ref().map_or(0, |fork| fork.seq) + 1;
+        if !seqs.iter().copied().eq(first..=session.seq) {
+            found.push(format!("session `{}`: its log has gaps", session.id));
+        }
+        let unread = state.letters.rows().values().filter(|l| l.to == session.id && l.body.is_some()).count();
+        if unread != session.pending as usize {
+            found.push(format!("session `{}`: says {} unread letters, has {unread}", session.id, session.pending));
+        }
+    }
+    for (id, letter) in state.letters.rows() {
+        if letter.body.is_none() && letter.class != proto::Class::Control && letter.input.is_none() {
+            found.push(format!("letter `{id}`: was consumed, but is not in the log of `{}`", letter.to));
+        }
+    }
+    for row in state.runs.rows().values().filter(|row| row.run.ended.is_none() && row.alias_of.is_none()) {
+        if let Ok(session) = state.known(&row.run.session)
+            && session.status.is_ended()
+        {
+            found.push(format!("run `{}`: is open, but session `{}` is over", row.run.id, session.id));
+        }
+    }
+    found
+}

@@ -1,0 +1,365 @@
+//! The tables in memory, and what a commit and a delivery do to them.
+
+use super::table::Table;
+use crate::ready::{Asking, Consume, Posting, Ready, fork_from_nowhere};
+use crate::{
+    Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange,
+};
+use proto::letter::Report;
+use proto::{AskId, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) sessions: Table<SessionId, Row>,
+    /// By cursor.
+    pub(super) kept: Table<u64, Kept>,
+    /// A session's own entries, as cursors.
+    pub(super) logs: Table<(SessionId, u64), u64>,
+    pub(super) letters: Table<LetterId, Stored>,
+    pub(super) unread: Table<(SessionId, u64), LetterId>,
+    pub(super) runs: Table<RunId, RunRow>,
+    pub(super) asks: Table<AskId, Ask>,
+    pub(super) waits: Table<CallId, (SessionId, SessionId)>,
+}
+
+/// A session with its place in the order of births.
+#[derive(Clone)]
+pub(super) struct Row {
+    pub(super) born: u64,
+    pub(super) session: Session,
+}
+
+/// A letter that was posted once; the body goes when it is consumed.
+#[derive(Clone)]
+pub(super) struct Stored {
+    pub(super) place: u64,
+    pub(super) to: SessionId,
+    pub(super) class: Class,
+    pub(super) body: Option<Arc<str>>,
+    /// Where in the log it became input.
+    pub(super) input: Option<u64>,
+}
+
+impl Stored {
+    pub(super) fn letter(&self) -> Result<Option<Letter>, Error> {
+        let Some(body) = &self.body else { return Ok(None) };
+        let mut letter: Letter = serde_json::from_str(body)
+            .map_err(|error| Error::Internal(format!("a stored letter does not read back: {error}")))?;
+        letter.class = self.class;
+        Ok(Some(letter))
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct RunRow {
+    pub(super) run: Run,
+    pub(super) alias_of: Option<RunId>,
+}
+
+impl State {
+    /// Whole or not at all. Answers with the cursor before it.
+    pub(super) fn apply(&mut self, work: &Ready) -> Result<(Committed, u64), Error> {
+        let before = self.cursor();
+        let outcome = self.try_apply(work);
+        match &outcome {
+            Ok(_) => self.settle(),
+            Err(_) => self.take_back(),
+        }
+        outcome.map(|committed| (committed, before))
+    }
+
+    fn settle(&mut self) {
+        let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
+        (sessions.settle(), kept.settle(), logs.settle(), letters.settle());
+        (unread.settle(), runs.settle(), asks.settle(), waits.settle());
+    }
+
+    fn take_back(&mut self) {
+        let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
+        (sessions.take_back(), kept.take_back(), logs.take_back(), letters.take_back());
+        (unread.take_back(), runs.take_back(), asks.take_back(), waits.take_back());
+    }
+
+    pub(super) fn cursor(&self) -> u64 {
+        self.kept.rows().last_key_value().map_or(0, |(cursor, _)| *cursor)
+    }
+
+    pub(super) fn known(&self, id: &SessionId) -> Result<&Session, Error> {
+        self.sessions.get(id).map(|row| &row.session).ok_or_else(|| Error::NoSession(id.clone()))
+    }
+
+    fn try_apply(&mut self, work: &Ready) -> Result<Committed, Error> {
+        let (mut epoch, mut seq) = (0, 0);
+        if let Some((session, fence)) = &work.by {
+            (epoch, seq) = self.write_log(session, *fence, work)?;
+        }
+        for session in &work.open {
+            self.open(session)?;
+        }
+        let receipts =
+            work.post.iter().map(|posting| self.post(posting, work.at)).collect::<Result<Vec<_>, Error>>()?;
+        if let Some((session, _)) = &work.by {
+            self.change_runs(session, work)?;
+            self.change_asks(session, &work.asks);
+            self.change_waits(session, &work.waits)?;
+        }
+        Ok(Committed { epoch, seq, receipts })
+    }
+
+    fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {
+        let session = self.known(id)?.clone();
+        let epoch = match fence {
+            Fence::Claim => session.epoch + 1,
+            Fence::Epoch(held) if held == session.epoch => held,
+            Fence::Epoch(_) => return Err(Error::Fenced(id.clone())),
+        };
+        for letter in &work.consume {
+            self.consume(id, letter, session.seq)?;
+        }
+        let unread = session.pending.saturating_sub(work.consume.len() as u32);
+        if work.expect_unread.is_some_and(|expected| expected != unread) {
+            return Err(Error::Unread(id.clone()));
+        }
+        for (seq, body) in (session.seq + 1..).zip(&work.entries) {
+            self.append(&session, seq, work.at, body);
+        }
+        let seq = session.seq + work.entries.len() as u64;
+        self.sessions.change(id, |row| {
+            (row.session.epoch, row.session.seq, row.session.pending) = (epoch, seq, unread);
+            change_row(&mut row.session, &work.row);
+        });
+        Ok((epoch, seq))
+    }
+
+    fn consume(&mut self, id: &SessionId, consume: &Consume, seq: u64) -> Result<(), Error> {
+        let unread = self.letters.get(&consume.letter).filter(|letter| letter.to == *id && letter.body.is_some());
+        let Some(place) = unread.map(|letter| letter.place) else { return Err(Error::Fenced(id.clone())) };
+        self.unread.remove(&(id.clone(), place));
+        self.letters.change(&consume.letter, |letter| {
+            letter.body = None;
+            letter.input = consume.entry.map(|offset| seq + 1 + offset as u64);
+        });
+        Ok(())
+    }
+
+    fn append(&mut self, session: &Session, seq: u64, at: Millis, body: &Arc<str>) {
+        let cursor = self.cursor() + 1;
+        let (id, root) = (session.id.clone(), session.root.clone());
+        self.logs.put((id.clone(), seq), cursor);
+        self.kept.put(cursor, Kept { cursor, session: id, root, seq, at, body: body.clone() });
+    }
+
+    fn open(&mut self, session: &Session) -> Result<(), Error> {
+        self.check_names(session)?;
+        self.check_label(session)?;
+        let mut session = session.clone();
+        (session.pending, session.seq) = (0, 0);
+        if let Some(fork) = &session.fork {
+            if fork.seq > self.known(&fork.of)?.seq {
+                return Err(fork_from_nowhere(fork));
+            }
+            session.seq = fork.seq;
+        }
+        if let Some(parent) = &session.parent {
+            self.known(parent)?;
+        }
+        if session.root != session.id {
+            self.known(&session.root)?;
+        }
+        let born = self.sessions.rows().len() as u64;
+        self.sessions.put(session.id.clone(), Row { born, session });
+        Ok(())
+    }
+
+    fn check_names(&self, session: &Session) -> Result<(), Error> {
+        let mut rows = self.sessions.rows().values();
+        if let Some(holder) = rows.find(|row| row.session.key == session.key) {
+            let holder = holder.session.id.to_string();
+            return Err(Error::Taken { what: format!("key `{}`", session.key), holder });
+        }
+        if let Some(holder) = self.sessions.get(&session.id) {
+            let holder = holder.session.key.clone();
+            return Err(Error::Taken { what: format!("session id `{}`", session.id), holder });
+        }
+        Ok(())
+    }
+
+    fn check_label(&mut self, session: &Session) -> Result<(), Error> {
+        let Some(label) = &session.label else { return Ok(()) };
+        let holds = |row: &&Row| row.session.owner == session.owner && row.session.label.as_ref() == Some(label);
+        let Some(holder) = self.sessions.rows().values().find(holds) else { return Ok(()) };
+        let holder = holder.session.clone();
+        if is_live(&holder) {
+            return Err(Error::Taken { what: format!("label `{label}`"), holder: holder.key });
+        }
+        self.sessions.change(&holder.id, |row| row.session.label = None);
+        Ok(())
+    }
+
+    fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
+        let receipt = |class, duplicate| Receipt {
+            letter: posting.id.clone(),
+            to: posting.to.clone(),
+            class,
+            duplicate,
+        };
+        if let Some(before) = self.letters.get(&posting.id) {
+            if before.to != posting.to {
+                let holder = before.to.to_string();
+                return Err(Error::Taken { what: format!("letter id `{}`", posting.id), holder });
+            }
+            return Ok(receipt(before.class, true));
+        }
+        let receiver = self.known(&posting.to)?.clone();
+        if receiver.archived {
+            return Err(Error::NoSession(posting.to.clone()));
+        }
+        if posting.queue.is_some_and(|queue| receiver.pending >= queue) {
+            return Err(Error::QueueFull(posting.to.clone()));
+        }
+        let class = posting.class_for(receiver.status.is_busy());
+        self.insert_letter(posting, class);
+        self.sessions.change(&posting.to, |row| {
+            row.session.pending += 1;
+            if class != Class::Control && !row.session.status.is_busy() {
+                (row.session.status, row.session.ended) = (Status::Queued, None);
+            }
+        });
+        if let Some(report) = &posting.run {
+            self.queue_run(&receiver, &posting.id.run(), report.clone(), at);
+        }
+        Ok(receipt(class, false))
+    }
+
+    fn insert_letter(&mut self, posting: &Posting, class: Class) {
+        let place = self.letters.rows().len() as u64 + 1;
+        let body = Some(posting.body.as_str().into());
+        self.unread.put((posting.to.clone(), place), posting.id.clone());
+        self.letters.put(posting.id.clone(), Stored { place, to: posting.to.clone(), class, body, input: None });
+    }
+
+    fn queue_run(&mut self, session: &Session, id: &RunId, report: Option<Report>, at: Millis) {
+        if self.runs.get(id).is_some() {
+            return;
+        }
+        let run = Run {
+            id: id.clone(),
+            session: session.id.clone(),
+            root: session.root.clone(),
+            report,
+            created: at,
+            started: None,
+            ended: None,
+            outcome: None,
+            code: None,
+            message: None,
+            hint: None,
+            answer: None,
+            usage: Usage::default(),
+        };
+        self.runs.put(id.clone(), RunRow { run, alias_of: None });
+    }
+
+    fn change_runs(&mut self, session: &SessionId, work: &Ready) -> Result<(), Error> {
+        let session = self.known(session)?.clone();
+        for change in &work.runs {
+            match change {
+                RunChange::Start { run, report } => {
+                    self.queue_run(&session, run, report.clone(), work.at);
+                    self.runs.change(run, |row| row.run.started = Some(work.at));
+                }
+                RunChange::Alias { run, of } => {
+                    self.queue_run(&session, run, None, work.at);
+                    if run != of {
+                        let target = self.runs.get(of).and_then(|row| row.alias_of.clone()).unwrap_or(of.clone());
+                        self.runs.change(run, |row| row.alias_of = Some(target));
+                    }
+                }
+                RunChange::End(end) => {
+                    self.queue_run(&session, &end.run, None, work.at);
+                    self.runs.change(&end.run, |row| end_run(&mut row.run, end, work.at));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn change_asks(&mut self, session: &SessionId, changes: &[Asking]) {
+        for change in changes {
+            match change {
+                Asking::Open { ask, .. } if self.asks.get(&ask.id).is_none() => {
+                    self.asks.put(ask.id.clone(), Ask { reply: None, ..ask.clone() });
+                }
+                Asking::Open { .. } => {}
+                Asking::Close { ask, reply } => {
+                    let open = self.asks.get(ask).is_some_and(|ask| ask.reply.is_none() && ask.session == *session);
+                    match reply {
+                        Some(reply) if open => {
+                            self.asks.change(ask, |ask| ask.reply = Some(*reply));
+                        }
+                        None if open => self.asks.remove(ask),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn change_waits(&mut self, session: &SessionId, changes: &[WaitChange]) -> Result<(), Error> {
+        for change in changes {
+            match change {
+                WaitChange::Add { call, on } => {
+                    self.known(on)?;
+                    self.waits.put(call.clone(), (session.clone(), on.clone()));
+                }
+                WaitChange::Remove { call } => {
+                    if self.waits.get(call).is_some_and(|(waiting, _)| waiting == session) {
+                        self.waits.remove(call);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn is_live(session: &Session) -> bool {
+    !session.archived && !session.status.is_ended()
+}
+
+fn change_row(session: &mut Session, change: &RowChange) {
+    fn set<T: Clone>(field: &mut T, value: &Option<T>) {
+        if let Some(value) = value {
+            field.clone_from(value);
+        }
+    }
+    set(&mut session.status, &change.status);
+    set(&mut session.run, &change.run);
+    set(&mut session.agent, &change.agent);
+    set(&mut session.cwd, &change.cwd);
+    set(&mut session.policy, &change.policy);
+    set(&mut session.base, &change.base);
+    set(&mut session.activity, &change.activity);
+    set(&mut session.ended, &change.ended);
+    set(&mut session.context_tokens, &change.context_tokens);
+    set(&mut session.model, &change.model.clone().map(Some));
+    set(&mut session.title, &change.title.clone().map(Some));
+    set(&mut session.started, &change.started.map(Some));
+    if let Some((attempts, seq)) = change.attempts {
+        (session.attempts, session.attempt_seq) = (attempts, seq);
+    }
+    if let Some(spent) = change.spent {
+        session.usage += spent;
+    }
+}
+
+fn end_run(run: &mut Run, end: &RunEnd, at: Millis) {
+    run.ended = Some(at);
+    run.outcome = Some(end.outcome);
+    run.code = end.code;
+    run.message.clone_from(&end.message);
+    run.hint.clone_from(&end.hint);
+    run.answer = end.answer;
+    run.usage = end.usage;
+}

@@ -1,0 +1,499 @@
+//! What a commit and a delivery do to the tables. Runs inside the writer's transaction and never ends it.
+//!
+//! An `Err` may leave rows half changed: the writer takes the operation back (see [`super::writer`]).
+
+use super::fault::Result;
+use super::value::{int, json, session_id, status, text, word};
+use crate::ready::{Asking, Consume, Posting, Ready};
+use crate::{Error, Fence, Kept, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
+use proto::{Class, Millis, RunId, SessionId, Status};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Params, params, params_from_iter};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Sessions whose numbers are remembered; past it, all are forgotten and read again.
+const REMEMBERED: usize = 4096;
+
+/// What was done, for the answer.
+pub(super) struct Done {
+    pub(super) epoch: u64,
+    pub(super) seq: u64,
+    pub(super) receipts: Vec<Receipt>,
+}
+
+/// What never changes about a session that is in the file.
+#[derive(Clone)]
+struct Place {
+    n: i64,
+    tree: i64,
+    root: SessionId,
+}
+
+/// Applies operations one after the other.
+#[derive(Default)]
+pub(super) struct Hand {
+    places: HashMap<SessionId, Place>,
+}
+
+impl Hand {
+    /// After a transaction that came to nothing: a session it opened is not there.
+    pub(super) fn forget(&mut self) {
+        self.places.clear();
+    }
+
+    /// Appends what was kept to `kept`, in cursor order.
+    pub(super) fn apply(&mut self, connection: &Connection, work: &Ready, kept: &mut Vec<Kept>) -> Result<Done> {
+        let desk = Desk { connection, at: work.at };
+        let Some((session, fence)) = &work.by else {
+            return Ok(Done { epoch: 0, seq: 0, receipts: desk.open_and_post(work)? });
+        };
+        let place = self.place(connection, session)?;
+        let (epoch, seq) = desk.write_log(session, &place, *fence, work, kept)?;
+        // Only now: a letter to oneself finds the status this commit leaves, and a fork the entries it appends.
+        let receipts = desk.open_and_post(work)?;
+        desk.change_runs(&place, &work.runs)?;
+        desk.change_asks(&place, &work.asks)?;
+        desk.change_waits(&place, &work.waits)?;
+        Ok(Done { epoch, seq, receipts })
+    }
+
+    fn place(&mut self, connection: &Connection, session: &SessionId) -> Result<Place> {
+        if let Some(place) = self.places.get(session) {
+            return Ok(place.clone());
+        }
+        let mut statement = connection.prepare_cached("SELECT n, tree, root FROM sessions WHERE id = ?1")?;
+        let mut rows = statement.query([session.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(Error::NoSession(session.clone()).into()) };
+        let place = Place { n: row.get(0)?, tree: row.get(1)?, root: session_id(text(row, 2)?)? };
+        if self.places.len() >= REMEMBERED {
+            self.places.clear();
+        }
+        self.places.insert(session.clone(), place.clone());
+        Ok(place)
+    }
+}
+
+/// One operation at work.
+struct Desk<'c> {
+    connection: &'c Connection,
+    at: Millis,
+}
+
+/// A receiver as a posting finds it.
+struct Receiver {
+    n: i64,
+    tree: i64,
+    status: Status,
+}
+
+impl Desk<'_> {
+    fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
+    }
+
+    /// Fence, inbox, entries and the session's own row. Answers the epoch and `seq` after it.
+    fn write_log(
+        &self,
+        session: &SessionId,
+        place: &Place,
+        fence: Fence,
+        work: &Ready,
+        kept: &mut Vec<Kept>,
+    ) -> Result<(u64, u64)> {
+        let (epoch, seq, pending): (i64, i64, u32) = self
+            .connection
+            .prepare_cached("SELECT epoch, seq, pending FROM heads WHERE n = ?1")?
+            .query_row([place.n], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let epoch = match fence {
+            Fence::Claim => epoch + 1,
+            Fence::Epoch(held) if int(held) == epoch => epoch,
+            Fence::Epoch(_) => return Err(Error::Fenced(session.clone()).into()),
+        };
+        for letter in &work.consume {
+            self.consume(session, place, letter, seq)?;
+        }
+        let unread = pending.saturating_sub(work.consume.len() as u32);
+        if unread != pending {
+            self.run("UPDATE heads SET pending = ?2 WHERE n = ?1", params![place.n, unread])?;
+        }
+        if work.expect_unread.is_some_and(|expected| expected != unread) {
+            return Err(Error::Unread(session.clone()).into());
+        }
+        for (offset, body) in (1..).zip(&work.entries) {
+            kept.push(self.append(session, place, seq + offset, body)?);
+        }
+        let seq = seq + work.entries.len() as i64;
+        self.change_head(place, epoch, seq, &work.row)?;
+        self.change_row(place, &work.row)?;
+        Ok((epoch as u64, seq as u64))
+    }
+
+    fn consume(&self, session: &SessionId, place: &Place, letter: &Consume, seq: i64) -> Result<()> {
+        let input = letter.entry.map(|offset| seq + 1 + offset as i64);
+        let taken = self.run(
+            "UPDATE letters SET body = NULL, consumed = ?3, consumed_seq = ?4
+             WHERE id = ?1 AND session = ?2 AND body IS NOT NULL",
+            params![letter.letter.as_str(), place.n, self.at, input],
+        )?;
+        if taken == 1 { Ok(()) } else { Err(Error::Fenced(session.clone()).into()) }
+    }
+
+    fn append(&self, session: &SessionId, place: &Place, seq: i64, body: &Arc<str>) -> Result<Kept> {
+        let cursor = self
+            .connection
+            .prepare_cached("INSERT INTO entries (session, tree, seq, at, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .insert(params![place.n, place.tree, seq, self.at, &**body])?;
+        Ok(Kept {
+            cursor: cursor as u64,
+            session: session.clone(),
+            root: place.root.clone(),
+            seq: seq as u64,
+            at: self.at,
+            body: body.clone(),
+        })
+    }
+
+    fn change_head(&self, place: &Place, epoch: i64, seq: i64, row: &RowChange) -> Result<()> {
+        let counts_nothing =
+            row.base.is_none() && row.spent.is_none() && row.context_tokens.is_none() && row.attempts.is_none();
+        if counts_nothing {
+            self.run("UPDATE heads SET epoch = ?2, seq = ?3 WHERE n = ?1", params![place.n, epoch, seq])?;
+            return Ok(());
+        }
+        let spent = row.spent.unwrap_or_default();
+        self.run(
+            "UPDATE heads SET epoch = ?2, seq = ?3, base = coalesce(?4, base),
+                 context_tokens = coalesce(?5, context_tokens), attempts = coalesce(?6, attempts),
+                 attempt_seq = coalesce(?7, attempt_seq), input = input + ?8, output = output + ?9,
+                 cache_read = cache_read + ?10, cache_write = cache_write + ?11, cost = cost + ?12
+             WHERE n = ?1",
+            params![
+                place.n,
+                epoch,
+                seq,
+                row.base.map(int),
+                row.context_tokens.map(int),
+                row.attempts.map(|(attempts, _)| attempts),
+                row.attempts.map(|(_, seq)| int(seq)),
+                int(spent.input),
+                int(spent.output),
+                int(spent.cache_read),
+                int(spent.cache_write),
+                spent.cost_usd,
+            ],
+        )?;
+        Ok(())
+    }
+
+    /// Names only the columns that change: one that is merely written again would still be taken out of its indexes and
+    /// put back.
+    fn change_row(&self, place: &Place, row: &RowChange) -> Result<()> {
+        let words = |text: &Option<String>| text.clone().map(Value::Text);
+        let changes = [
+            ("status", row.status.map(|status| Value::Text(status.as_str().into()))),
+            ("run", row.run.as_ref().map(|run| or_null(run.as_ref().map(|run| Value::Text(run.to_string()))))),
+            ("agent", words(&row.agent)),
+            ("model", words(&row.model)),
+            ("cwd", words(&row.cwd)),
+            ("title", words(&row.title)),
+            ("policy", words(&row.policy)),
+            ("activity", row.activity.map(Value::Integer)),
+            ("started", row.started.map(Value::Integer)),
+            ("ended", row.ended.map(|ended| or_null(ended.map(Value::Integer)))),
+        ];
+        let (mut set, mut values) = (String::new(), Vec::new());
+        for (column, value) in changes {
+            let Some(value) = value else { continue };
+            set.push_str(if set.is_empty() { "" } else { ", " });
+            set.push_str(column);
+            set.push_str(" = ?");
+            values.push(value);
+        }
+        if values.is_empty() {
+            return Ok(());
+        }
+        values.push(Value::Integer(place.n));
+        self.run(&format!("UPDATE sessions SET {set} WHERE n = ?"), params_from_iter(values))?;
+        Ok(())
+    }
+
+    fn open_and_post(&self, work: &Ready) -> Result<Vec<Receipt>> {
+        for session in &work.open {
+            self.open(session)?;
+        }
+        work.post.iter().map(|posting| self.post(posting)).collect()
+    }
+
+    fn open(&self, session: &Session) -> Result<()> {
+        self.check_names(session)?;
+        self.check_label(session)?;
+        self.check_fork(session)?;
+        if let Some(parent) = &session.parent {
+            self.number(parent)?;
+        }
+        let n: i64 = self.one("SELECT coalesce(max(n), 0) + 1 FROM sessions", [])?.unwrap_or(1);
+        let tree = if session.root == session.id { n } else { self.number(&session.root)? };
+        self.insert_row(n, tree, session)?;
+        self.insert_head(n, session)
+    }
+
+    fn number(&self, session: &SessionId) -> Result<i64> {
+        let n = self.one("SELECT n FROM sessions WHERE id = ?1", [session.as_str()])?;
+        n.ok_or_else(|| Error::NoSession(session.clone()).into())
+    }
+
+    fn check_names(&self, session: &Session) -> Result<()> {
+        if let Some(holder) = self.one("SELECT id FROM sessions WHERE key = ?1", [&session.key])? {
+            return Err(Error::Taken { what: format!("key `{}`", session.key), holder }.into());
+        }
+        if let Some(holder) = self.one("SELECT key FROM sessions WHERE id = ?1", [session.id.as_str()])? {
+            return Err(Error::Taken { what: format!("session id `{}`", session.id), holder }.into());
+        }
+        Ok(())
+    }
+
+    /// A live holder keeps its label; one that ended or was archived loses it to the newcomer.
+    fn check_label(&self, session: &Session) -> Result<()> {
+        let Some(label) = &session.label else { return Ok(()) };
+        let holder = self
+            .connection
+            .prepare_cached("SELECT n, key, status, archived FROM sessions WHERE label = ?1 AND owner = ?2")?
+            .query_row([label, &session.owner], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
+            })
+            .optional()?;
+        let Some((n, holder, holder_status, archived)) = holder else { return Ok(()) };
+        if !archived && !status(&holder_status)?.is_ended() {
+            return Err(Error::Taken { what: format!("label `{label}`"), holder }.into());
+        }
+        self.run("UPDATE sessions SET label = NULL WHERE n = ?1", [n])?;
+        Ok(())
+    }
+
+    fn check_fork(&self, session: &Session) -> Result<()> {
+        let Some(fork) = &session.fork else { return Ok(()) };
+        let of = self.number(&fork.of)?;
+        let seq: Option<i64> = self.one("SELECT seq FROM heads WHERE n = ?1", [of])?;
+        if seq.is_none_or(|seq| int(fork.seq) > seq) {
+            return Err(crate::ready::fork_from_nowhere(fork).into());
+        }
+        Ok(())
+    }
+
+    fn insert_row(&self, n: i64, tree: i64, session: &Session) -> Result<()> {
+        self.run(
+            "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
+                 title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+                 ?22, ?23, ?24, ?25, ?26, ?27)",
+            params![
+                n,
+                session.id.as_str(),
+                session.key,
+                session.owner,
+                session.agent,
+                session.model,
+                session.parent.as_ref().map(SessionId::as_str),
+                session.root.as_str(),
+                tree,
+                session.depth,
+                session.path,
+                session.kind,
+                session.driver,
+                word(&session.mode)?,
+                session.title,
+                session.label,
+                session.cwd,
+                session.policy,
+                session.fork.as_ref().map(|fork| fork.of.as_str()),
+                session.fork.as_ref().map(|fork| int(fork.seq)),
+                session.archived,
+                session.status.as_str(),
+                session.run.as_ref().map(RunId::as_str),
+                session.created,
+                session.activity,
+                session.started,
+                session.ended,
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn insert_head(&self, n: i64, session: &Session) -> Result<()> {
+        self.run(
+            "INSERT INTO heads (n, seq, base, pending, epoch, input, output, cache_read, cache_write, cost,
+                 context_tokens, attempts, attempt_seq)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            params![
+                n,
+                int(session.fork.as_ref().map_or(0, |fork| fork.seq)),
+                int(session.base),
+                int(session.epoch),
+                int(session.usage.input),
+                int(session.usage.output),
+                int(session.usage.cache_read),
+                int(session.usage.cache_write),
+                session.usage.cost_usd,
+                int(session.context_tokens),
+                session.attempts,
+                int(session.attempt_seq),
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn post(&self, posting: &Posting) -> Result<Receipt> {
+        if let Some(receipt) = self.posted_before(posting)? {
+            return Ok(receipt);
+        }
+        let receiver = self.receiver(&posting.to)?;
+        self.check_room(posting, &receiver)?;
+        let class = posting.class_for(receiver.status.is_busy());
+        self.run(
+            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
+        )?;
+        self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
+        if class != Class::Control && !receiver.status.is_busy() {
+            self.run("UPDATE sessions SET status = 'queued', ended = NULL WHERE n = ?1", [receiver.n])?;
+        }
+        if let Some(report) = &posting.run {
+            let place = Place { n: receiver.n, tree: receiver.tree, root: posting.to.clone() };
+            self.queue_run(&place, &posting.id.run(), report.as_ref())?;
+        }
+        Ok(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: false })
+    }
+
+    /// An id is good for one letter, also long after that letter was read.
+    fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT s.id, l.class FROM letters l JOIN sessions s ON s.n = l.session WHERE l.id = ?1")?;
+        let mut rows = statement.query([posting.id.as_str()])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let to = text(row, 0)?;
+        if to != posting.to.as_str() {
+            return Err(Error::Taken { what: format!("letter id `{}`", posting.id), holder: to.into() }.into());
+        }
+        let class = super::value::from_word(text(row, 1)?)?;
+        Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
+    }
+
+    fn receiver(&self, session: &SessionId) -> Result<Receiver> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
+        let mut rows = statement.query([session.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(Error::NoSession(session.clone()).into()) };
+        Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status: status(text(row, 2)?)? })
+    }
+
+    fn check_room(&self, posting: &Posting, receiver: &Receiver) -> Result<()> {
+        let Some(queue) = posting.queue else { return Ok(()) };
+        let pending: Option<u32> = self.one("SELECT pending FROM heads WHERE n = ?1", [receiver.n])?;
+        if pending.is_some_and(|pending| pending >= queue) {
+            return Err(Error::QueueFull(posting.to.clone()).into());
+        }
+        Ok(())
+    }
+
+    /// Makes the run's row if there is none.
+    fn queue_run(&self, place: &Place, run: &RunId, report: Option<&proto::letter::Report>) -> Result<()> {
+        self.run(
+            "INSERT OR IGNORE INTO runs (id, session, tree, report, created) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![run.as_str(), place.n, place.tree, report.map(json).transpose()?, self.at],
+        )?;
+        Ok(())
+    }
+
+    fn change_runs(&self, place: &Place, changes: &[RunChange]) -> Result<()> {
+        for change in changes {
+            match change {
+                RunChange::Start { run, report } => {
+                    self.queue_run(place, run, report.as_ref())?;
+                    self.run("UPDATE runs SET started = ?2 WHERE id = ?1", params![run.as_str(), self.at])?;
+                }
+                RunChange::Alias { run, of } => {
+                    self.queue_run(place, run, None)?;
+                    // An alias of an alias would need a second hop to read, so it is resolved when it is written.
+                    self.run(
+                        "UPDATE runs SET alias_of = coalesce((SELECT alias_of FROM runs WHERE id = ?2), ?2)
+                         WHERE id = ?1 AND ?1 <> ?2",
+                        params![run.as_str(), of.as_str()],
+                    )?;
+                }
+                RunChange::End(end) => self.end_run(place, end)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end_run(&self, place: &Place, end: &RunEnd) -> Result<()> {
+        self.queue_run(place, &end.run, None)?;
+        self.run(
+            "UPDATE runs SET ended = ?2, outcome = ?3, code = ?4, message = ?5, hint = ?6, answer = ?7, input = ?8,
+                 output = ?9, cache_read = ?10, cache_write = ?11, cost = ?12
+             WHERE id = ?1",
+            params![
+                end.run.as_str(),
+                self.at,
+                word(&end.outcome)?,
+                end.code.as_ref().map(word).transpose()?,
+                end.message,
+                end.hint,
+                end.answer.map(int),
+                int(end.usage.input),
+                int(end.usage.output),
+                int(end.usage.cache_read),
+                int(end.usage.cache_write),
+                end.usage.cost_usd,
+            ],
+        )?;
+        Ok(())
+    }
+
+    fn change_asks(&self, place: &Place, changes: &[Asking]) -> Result<()> {
+        for change in changes {
+            match change {
+                Asking::Open { ask, body } => self.run(
+                    "INSERT OR IGNORE INTO asks (id, session, tree, created, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    params![ask.id.as_str(), place.n, place.tree, ask.created, body],
+                )?,
+                Asking::Close { ask, reply: Some(reply) } => self.run(
+                    "UPDATE asks SET reply = ?3 WHERE id = ?1 AND session = ?2 AND reply IS NULL",
+                    params![ask.as_str(), place.n, word(reply)?],
+                )?,
+                Asking::Close { ask, reply: None } => self.run(
+                    "DELETE FROM asks WHERE id = ?1 AND session = ?2 AND reply IS NULL",
+                    params![ask.as_str(), place.n],
+                )?,
+            };
+        }
+        Ok(())
+    }
+
+    fn change_waits(&self, place: &Place, changes: &[WaitChange]) -> Result<()> {
+        for change in changes {
+            match change {
+                WaitChange::Add { call, on } => self.run(
+                    "INSERT OR REPLACE INTO waits (call, session, on_session, tree) VALUES (?1, ?2, ?3, ?4)",
+                    params![call.as_str(), place.n, self.number(on)?, place.tree],
+                )?,
+                WaitChange::Remove { call } => self.run(
+                    "DELETE FROM waits WHERE call = ?1 AND session = ?2",
+                    params![call.as_str(), place.n],
+                )?,
+            };
+        }
+        Ok(())
+    }
+}
+
+fn or_null(value: Option<Value>) -> Value {
+    value.unwrap_or(Value::Null)
+}

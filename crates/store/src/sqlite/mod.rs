@@ -1,0 +1,188 @@
+//! The default store: one SQLite file in the state directory, one thread that writes it, a few connections that read it.
+
+mod apply;
+mod check;
+mod fault;
+mod file;
+mod lock;
+mod read;
+mod readers;
+mod value;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use crate::ready::Ready;
+use crate::{
+    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, Query, Receipt, Run, Session, Span,
+    Store,
+};
+use async_trait::async_trait;
+use fault::Place;
+use lock::Lock;
+use proto::entry::Stored;
+use proto::{AskId, Letter, RunId, SessionId};
+use readers::Readers;
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::Arc;
+use writer::Writer;
+
+/// A store in a directory that it has to itself.
+pub struct Sqlite {
+    /// `None` when it was opened for reading only.
+    writer: Option<Arc<Writer>>,
+    readers: Readers,
+}
+
+impl Sqlite {
+    /// Opens the store of a state directory, and makes both when they are missing. The directory stays locked until the
+    /// store is closed or dropped.
+    pub fn open(dir: &Path, on_kept: OnKept) -> Result<Self, Error> {
+        Self::open_with(dir, on_kept, |_| Ok(()))
+    }
+
+    /// `tune` changes the connection that writes; a test makes its disk small with it.
+    fn open_with(
+        dir: &Path,
+        on_kept: OnKept,
+        tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Self, Error> {
+        let place = Place::new(dir);
+        file::make_dir(&place)?;
+        let lock = Lock::take(&place)?;
+        file::prepare(&place)?;
+        let connection = file::writer(&place).map_err(|fault| place.explain(fault))?;
+        tune(&connection).map_err(|error| place.explain(error.into()))?;
+        let readers = Readers::new(place.clone(), file::reader);
+        let writer = Writer::start(place, connection, lock, on_kept)?;
+        Ok(Self { writer: Some(Arc::new(writer)), readers })
+    }
+
+    /// Opens a store that another process may be using. It takes no lock, and refuses to write.
+    pub fn open_read(dir: &Path) -> Result<Self, Error> {
+        let place = Place::new(dir);
+        file::visitor(&place).map_err(|fault| place.explain(fault))?;
+        Ok(Self { writer: None, readers: Readers::new(place, file::visitor) })
+    }
+
+    /// (transactions, operations) since it was opened: how well group commit groups.
+    pub fn write_counts(&self) -> (u64, u64) {
+        self.writer.as_ref().map_or((0, 0), |writer| writer.counts())
+    }
+
+    async fn write(&self, work: Ready) -> Result<apply::Done, Error> {
+        match &self.writer {
+            Some(writer) => writer.write(work).await,
+            None => Err(Error::Disk {
+                message: "it was opened for reading only".into(),
+                hint: "let the gateway do it: start one with `convoke serve`".into(),
+            }),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn commit(&self, session: &SessionId, fence: Fence, batch: Batch) -> Result<Committed, Error> {
+        let done = self.write(Ready::commit(session, fence, batch)?).await?;
+        Ok(Committed { epoch: done.epoch, seq: done.seq, receipts: done.receipts })
+    }
+
+    async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error> {
+        Ok(self.write(Ready::mail(mail)?).await?.receipts)
+    }
+
+    async fn wake(&self, session: &SessionId) -> Result<Awake, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::wake(db, &session)).await
+    }
+
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::inbox(db, &session, after)).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<Session>, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::session(db, &session)).await
+    }
+
+    async fn find(&self, what: &Find) -> Result<Vec<Session>, Error> {
+        let what = what.clone();
+        self.readers.read(move |db| read::find(db, &what)).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| read::list(db, &query)).await
+    }
+
+    async fn tree(&self, root: &SessionId, limit: usize) -> Result<Vec<Session>, Error> {
+        let root = root.clone();
+        self.readers.read(move |db| read::tree(db, &root, limit)).await
+    }
+
+    async fn busy_below(&self, session: &SessionId, limit: usize) -> Result<Vec<SessionId>, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::busy_below(db, &session, limit)).await
+    }
+
+    async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::live_children(db, &session)).await
+    }
+
+    async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::entries(db, &session, span)).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
+        let run = run.clone();
+        self.readers.read(move |db| read::run(db, &run)).await
+    }
+
+    async fn asks(&self, root: Option<&SessionId>) -> Result<Vec<Ask>, Error> {
+        let root = root.cloned();
+        self.readers.read(move |db| read::asks(db, root.as_ref())).await
+    }
+
+    async fn ask(&self, ask: &AskId) -> Result<Option<Ask>, Error> {
+        let ask = ask.clone();
+        self.readers.read(move |db| read::ask(db, &ask)).await
+    }
+
+    async fn unfinished(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
+        let after = after.cloned();
+        self.readers.read(move |db| read::unfinished(db, after.as_ref(), limit)).await
+    }
+
+    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::waits_in_circle(db, &session)).await
+    }
+
+    async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
+        let root = root.cloned();
+        self.readers.read(move |db| read::kept_since(db, root.as_ref(), cursor, limit)).await
+    }
+
+    async fn cursor(&self) -> Result<u64, Error> {
+        self.readers.read(read::cursor).await
+    }
+
+    async fn check(&self) -> Result<Vec<String>, Error> {
+        self.readers.read(check::check).await
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        let Some(writer) = self.writer.clone() else { return };
+        // Joining blocks until the last transaction is on disk.
+        if tokio::task::spawn_blocking(move || writer.close()).await.is_err() {
+            tracing::error!("closing the store broke off");
+        }
+    }
+}

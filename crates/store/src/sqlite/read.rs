@@ -1,0 +1,374 @@
+//! What readers ask. Every question here is answered from a range of an index; a test holds them to it.
+
+use super::fault::Result;
+use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
+use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Query, Run, Scope, Session, Span};
+use proto::entry::Stored;
+use proto::{AskId, Letter, RunId, SessionId};
+use rusqlite::types::Value;
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params, params_from_iter};
+
+/// As in the partial indexes, word for word: that is how SQLite knows it may use them.
+const BUSY: &str = "s.status IN ('queued', 'running', 'waiting', 'asking', 'retrying')";
+const NOT_ENDED: &str = "s.status NOT IN ('done', 'failed', 'killed', 'timeout', 'interrupted')";
+
+/// The longest page anyone gets.
+const PAGE: usize = 1000;
+
+/// How many sessions one selector may name.
+const FOUND: usize = 10;
+
+/// A compiled statement, from the connection's cache.
+fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
+    #[cfg(test)]
+    asked::note(sql);
+    Ok(connection.prepare_cached(sql)?)
+}
+
+/// What was asked on this thread, for the test that looks at the plans.
+#[cfg(test)]
+pub(super) mod asked {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    thread_local!(static ASKED: RefCell<BTreeSet<String>> = RefCell::default());
+
+    pub(super) fn note(sql: &str) {
+        ASKED.with_borrow_mut(|asked| asked.insert(sql.to_owned()));
+    }
+
+    pub(in crate::sqlite) fn take() -> BTreeSet<String> {
+        ASKED.take()
+    }
+}
+
+fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = prepare(connection, sql)?;
+    let mut rows = statement.query(params)?;
+    let mut out = Vec::new();
+    while let Some(row) = rows.next()? {
+        out.push(read(row)?);
+    }
+    Ok(out)
+}
+
+fn sessions(connection: &Connection, clauses: &str, params: impl Params) -> Result<Vec<Session>> {
+    all(connection, &format!("{SESSION}{clauses}"), params, value::session)
+}
+
+pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>> {
+    Ok(sessions(connection, "WHERE s.id = ?1", [id.as_str()])?.pop())
+}
+
+fn number(connection: &Connection, id: &SessionId) -> Result<Option<i64>> {
+    let mut statement = prepare(connection, "SELECT n FROM sessions WHERE id = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
+}
+
+fn known_number(connection: &Connection, id: &SessionId) -> Result<i64> {
+    number(connection, id)?.ok_or_else(|| Error::NoSession(id.clone()).into())
+}
+
+pub(super) fn wake(connection: &Connection, id: &SessionId) -> Result<Awake> {
+    let row = session(connection, id)?.ok_or_else(|| Error::NoSession(id.clone()))?;
+    let from = row.base.saturating_sub(1);
+    let entries = entries(connection, id, Span::After { seq: from, limit: usize::MAX })?;
+    let n = known_number(connection, id)?;
+    Ok(Awake { row, entries, inbox: unread(connection, n, 0)?, asks: asks_of(connection, n)? })
+}
+
+pub(super) fn inbox(connection: &Connection, id: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>> {
+    unread(connection, known_number(connection, id)?, after)
+}
+
+fn unread(connection: &Connection, session: i64, after: u64) -> Result<Vec<(u64, Letter)>> {
+    let sql = "SELECT n, class, body FROM letters WHERE session = ?1 AND n > ?2 AND body IS NOT NULL ORDER BY n";
+    all(connection, sql, params![session, int(after)], |row| {
+        let mut letter: Letter = from_json(text(row, 2)?)?;
+        // The text was written before the class of a person's letter was chosen; the column was written after.
+        letter.class = from_word(text(row, 1)?)?;
+        Ok((row.get::<_, i64>(0)? as u64, letter))
+    })
+}
+
+pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>> {
+    let newest = format!("ORDER BY s.activity DESC, s.id DESC LIMIT {FOUND}");
+    match what {
+        Find::Key(key) => sessions(connection, "WHERE s.key = ?1", [key]),
+        Find::Label { label, owner: Some(owner) } => sessions(
+            connection,
+            &format!("WHERE s.label = ?1 AND s.owner = ?2 AND s.archived = 0 AND {NOT_ENDED} {newest}"),
+            [label, owner],
+        ),
+        Find::Label { label, owner: None } => {
+            sessions(connection, &format!("WHERE s.label = ?1 AND s.archived = 0 AND {NOT_ENDED} {newest}"), [label])
+        }
+        Find::NewestIn(cwd) => sessions(
+            connection,
+            "WHERE s.cwd = ?1 AND s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
+            [cwd],
+        ),
+        Find::Newest => sessions(
+            connection,
+            "WHERE s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
+            [],
+        ),
+    }
+}
+
+/// The clauses of a page, with their values.
+#[derive(Default)]
+struct Clauses {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Clauses {
+    fn and(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(clause);
+        self.values.extend(values);
+    }
+
+    fn and_text(&mut self, clause: &str, text: &str) {
+        self.and(clause, [Value::Text(text.to_owned())]);
+    }
+}
+
+pub(super) fn list(connection: &Connection, query: &Query) -> Result<Page> {
+    let limit = query.limit.clamp(1, PAGE);
+    let mut clauses = Clauses::default();
+    if !scope(connection, &query.scope, &mut clauses)? {
+        return Ok(Page::default());
+    }
+    filter(query, &mut clauses);
+    if let Some(after) = &query.after {
+        let key = [Value::Integer(after.activity), Value::Text(after.id.to_string())];
+        clauses.and("(s.activity, s.id) < (?, ?)", key);
+    }
+    let Clauses { sql, mut values } = clauses;
+    values.push(Value::Integer(limit as i64 + 1));
+    let sql = format!("WHERE s.archived = 0{sql} ORDER BY s.activity DESC, s.id DESC LIMIT ?");
+    let mut sessions = sessions(connection, &sql, params_from_iter(values))?;
+    let more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| more).map(|last| PageKey { activity: last.activity, id: last.id.clone() });
+    Ok(Page { sessions, next })
+}
+
+/// False when nothing can be in it.
+fn scope(connection: &Connection, scope: &Scope, clauses: &mut Clauses) -> Result<bool> {
+    match scope {
+        Scope::All => {}
+        Scope::Owner(owner) => clauses.and_text("s.owner = ?", owner),
+        Scope::Below(id) => {
+            let Some(top) = session(connection, id)? else { return Ok(false) };
+            if top.root == top.id {
+                // All of a tree: in order of activity as it lies in its index.
+                clauses.and("s.tree = ?", [Value::Integer(known_number(connection, id)?)]);
+            } else {
+                let [from, to] = below(&top.path);
+                clauses.and("s.path >= ? AND s.path < ?", [Value::Text(from), Value::Text(to)]);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn filter(query: &Query, clauses: &mut Clauses) {
+    if let Some(parent) = &query.parent {
+        clauses.and_text("s.parent = ?", parent.as_str());
+    }
+    if let Some(label) = &query.label {
+        clauses.and_text("s.label = ?", label);
+    }
+    if let Some(since) = query.active_since {
+        clauses.and("s.activity >= ?", [Value::Integer(since)]);
+    }
+    if !query.kinds.is_empty() {
+        let marks = vec!["?"; query.kinds.len()].join(", ");
+        clauses.and(&format!("s.kind IN ({marks})"), query.kinds.iter().cloned().map(Value::Text));
+    }
+}
+
+/// The range of paths from a session down. A path ends with `/`, and `0` is the character after it.
+fn below(path: &str) -> [String; 2] {
+    [path.to_owned(), format!("{}0", path.strip_suffix('/').unwrap_or(path))]
+}
+
+pub(super) fn tree(connection: &Connection, root: &SessionId, limit: usize) -> Result<Vec<Session>> {
+    let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+    sessions(connection, "WHERE s.tree = ?1 ORDER BY s.n LIMIT ?2", params![tree, most(limit)])
+}
+
+pub(super) fn busy_below(connection: &Connection, id: &SessionId, limit: usize) -> Result<Vec<SessionId>> {
+    let Some(top) = session(connection, id)? else { return Ok(Vec::new()) };
+    let Some(tree) = number(connection, &top.root)? else { return Ok(Vec::new()) };
+    let [from, to] = below(&top.path);
+    // The `+` keeps the planner off the index of paths: few are busy, many are below.
+    let sql = format!(
+        "SELECT s.id FROM sessions s WHERE s.tree = ?1 AND {BUSY} AND +s.path > ?2 AND +s.path < ?3 \
+         ORDER BY s.depth, s.n LIMIT ?4"
+    );
+    all(connection, &sql, params![tree, from, to, most(limit)], |row| session_id(text(row, 0)?))
+}
+
+pub(super) fn live_children(connection: &Connection, id: &SessionId) -> Result<u64> {
+    let sql = format!("SELECT count(*) FROM sessions s WHERE s.parent = ?1 AND {NOT_ENDED} AND s.archived = 0");
+    let count: i64 = prepare(connection, &sql)?.query_row([id.as_str()], |row| row.get(0))?;
+    Ok(count as u64)
+}
+
+/// A stretch of one session's own entries.
+struct Stretch {
+    session: i64,
+    from: i64,
+    to: i64,
+}
+
+/// Where a session's log lies, oldest first: a fork's prefix is in its ancestors.
+fn stretches(connection: &Connection, id: &SessionId) -> Result<Vec<Stretch>> {
+    let mut statement = prepare(connection, "SELECT n, fork_of, fork_seq FROM sessions WHERE id = ?1")?;
+    let mut out = Vec::new();
+    let (mut at, mut to) = (Some(id.clone()), i64::MAX);
+    // A fork is born after what it forks, so this ends.
+    while let Some(id) = at {
+        let mut rows = statement.query([id.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(Error::NoSession(id).into()) };
+        let shared = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
+        if shared < to {
+            out.push(Stretch { session: row.get(0)?, from: shared + 1, to });
+        }
+        to = to.min(shared);
+        at = row.get_ref(1)?.as_str_or_null().ok().flatten().map(session_id).transpose()?;
+    }
+    out.reverse();
+    Ok(out)
+}
+
+pub(super) fn entries(connection: &Connection, id: &SessionId, span: Span) -> Result<Vec<Stored>> {
+    let mut stretches = stretches(connection, id)?;
+    let mut out = Vec::new();
+    match span {
+        Span::After { seq, limit } => {
+            let sql = "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4";
+            for Stretch { session, from, to } in stretches {
+                let from = from.max(int(seq).saturating_add(1));
+                out.extend(all(connection, sql, params![session, from, to, most(limit - out.len())], stored)?);
+            }
+        }
+        Span::Before { seq, limit } => {
+            let sql = "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq DESC LIMIT ?4";
+            stretches.reverse();
+            for Stretch { session, from, to } in stretches {
+                let to = to.min(int(seq) - 1);
+                out.extend(all(connection, sql, params![session, from, to, most(limit - out.len())], stored)?);
+            }
+            out.reverse();
+        }
+    }
+    Ok(out)
+}
+
+fn stored(row: &Row<'_>) -> Result<Stored> {
+    Ok(Stored { seq: row.get::<_, i64>(0)? as u64, at: row.get(1)?, entry: from_json(text(row, 2)?)? })
+}
+
+pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<Run>> {
+    let sql = format!(
+        "{}WHERE r.id = (SELECT coalesce(a.alias_of, a.id) FROM runs a WHERE a.id = ?1)",
+        value::RUN
+    );
+    Ok(all(connection, &sql, [id.as_str()], value::run)?.pop())
+}
+
+const ASK: &str = "SELECT body, reply FROM asks ";
+
+fn ask_row(row: &Row<'_>) -> Result<Ask> {
+    let mut ask: Ask = from_json(text(row, 0)?)?;
+    ask.reply = row.get::<_, Option<String>>(1)?.as_deref().map(from_word).transpose()?;
+    Ok(ask)
+}
+
+pub(super) fn asks(connection: &Connection, root: Option<&SessionId>) -> Result<Vec<Ask>> {
+    let Some(root) = root else {
+        // Few are open at a time: the whole partial index is small.
+        return all(connection, &format!("{ASK}WHERE reply IS NULL ORDER BY created, id"), [], ask_row);
+    };
+    let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+    all(connection, &format!("{ASK}WHERE tree = ?1 AND reply IS NULL ORDER BY created, id"), [tree], ask_row)
+}
+
+fn asks_of(connection: &Connection, session: i64) -> Result<Vec<Ask>> {
+    all(connection, &format!("{ASK}WHERE session = ?1 AND reply IS NULL ORDER BY created, id"), [session], ask_row)
+}
+
+pub(super) fn ask(connection: &Connection, id: &AskId) -> Result<Option<Ask>> {
+    Ok(all(connection, &format!("{ASK}WHERE id = ?1"), [id.as_str()], ask_row)?.pop())
+}
+
+pub(super) fn unfinished(connection: &Connection, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>> {
+    let sql = format!(
+        "SELECT id FROM (
+             SELECT s.id FROM sessions s INDEXED BY sessions_busy WHERE {BUSY} AND s.archived = 0
+             UNION
+             SELECT s.id FROM heads h CROSS JOIN sessions s ON s.n = h.n WHERE h.pending > 0 AND s.archived = 0
+         ) WHERE id > ?1 ORDER BY id LIMIT ?2"
+    );
+    let after = after.map_or("", SessionId::as_str);
+    all(connection, &sql, params![after, most(limit)], |row| session_id(text(row, 0)?))
+}
+
+pub(super) fn waits_in_circle(connection: &Connection, id: &SessionId) -> Result<bool> {
+    let Some(n) = number(connection, id)? else { return Ok(false) };
+    // UNION, not UNION ALL: a session that was seen is not followed again, so circles elsewhere end.
+    let sql = "WITH RECURSIVE reached (n) AS (
+                   SELECT on_session FROM waits WHERE session = ?1
+                   UNION
+                   SELECT w.on_session FROM reached r JOIN waits w ON w.session = r.n
+               )
+               SELECT EXISTS (SELECT 1 FROM reached WHERE n = ?1)";
+    Ok(prepare(connection, sql)?.query_row([n], |row| row.get(0))?)
+}
+
+pub(super) fn kept_since(
+    connection: &Connection,
+    root: Option<&SessionId>,
+    cursor: u64,
+    limit: usize,
+) -> Result<Vec<Kept>> {
+    const KEPT: &str = "SELECT e.id, s.id, s.root, e.seq, e.at, e.body FROM entries e CROSS JOIN sessions s ON s.n = e.session ";
+    let Some(root) = root else {
+        let sql = format!("{KEPT}WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
+        return all(connection, &sql, params![int(cursor), most(limit)], kept);
+    };
+    let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+    let sql = format!("{KEPT}WHERE e.tree = ?1 AND e.id > ?2 ORDER BY e.id LIMIT ?3");
+    all(connection, &sql, params![tree, int(cursor), most(limit)], kept)
+}
+
+fn kept(row: &Row<'_>) -> Result<Kept> {
+    Ok(Kept {
+        cursor: row.get::<_, i64>(0)? as u64,
+        session: session_id(text(row, 1)?)?,
+        root: session_id(text(row, 2)?)?,
+        seq: row.get::<_, i64>(3)? as u64,
+        at: row.get(4)?,
+        body: text(row, 5)?.into(),
+    })
+}
+
+pub(super) fn cursor(connection: &Connection) -> Result<u64> {
+    let cursor: Option<i64> =
+        prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
+    Ok(cursor.unwrap_or(0) as u64)
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
