@@ -1,0 +1,194 @@
+//! Which models there are: `provider/model` in, the one that thinks and its limits out.
+//!
+//! Built from the config by whoever starts the program; this file does not know how one is written.
+
+use crate::offline::{self, Offline};
+use crate::{Model, Provider};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The name the built-in model is reached by, whatever else is configured.
+pub const OFFLINE: &str = "offline";
+
+/// Most names offered when one is not known.
+const CANDIDATES: usize = 10;
+
+/// A model's limits in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub context: u64,
+    pub output: u64,
+}
+
+impl Default for Limits {
+    /// What current models have at least.
+    fn default() -> Self {
+        Self { context: 128_000, output: 8_192 }
+    }
+}
+
+/// A provider as it was set up.
+#[derive(Clone)]
+pub struct Configured {
+    pub provider: Arc<dyn Provider>,
+    /// By name. When empty, any name is passed on to the server.
+    pub models: BTreeMap<String, Model>,
+    /// For models that are not listed.
+    pub defaults: Limits,
+}
+
+/// There is no such model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unknown {
+    pub message: String,
+    /// Names that do resolve, the nearest first.
+    pub candidates: Vec<String>,
+}
+
+/// Every model this program can ask.
+#[derive(Clone)]
+pub struct Models {
+    providers: BTreeMap<String, Configured>,
+    offline: Arc<Offline>,
+}
+
+impl Models {
+    /// `scripts` is where `offline/<script>` looks.
+    pub fn new(scripts: PathBuf, providers: BTreeMap<String, Configured>) -> Self {
+        Self { providers, offline: Arc::new(Offline::new(scripts)) }
+    }
+
+    /// The provider of `provider/model` and what is known about the model. A model's own name may contain `/`.
+    pub fn resolve(&self, name: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
+        let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
+            return Err(self.unknown(name, format!("model `{name}` is not of the form `provider/model`")));
+        };
+        match self.providers.get(provider) {
+            Some(configured) => match configured.model(model) {
+                Some(model) => Ok((Arc::clone(&configured.provider), model)),
+                None => Err(self.unknown(name, format!("provider `{provider}` has no model `{model}`"))),
+            },
+            None if provider == OFFLINE => self.resolve_offline(name, model),
+            None => Err(self.unknown(name, format!("there is no provider `{provider}` for model `{name}`"))),
+        }
+    }
+
+    /// Names that resolve, as far as they are known.
+    pub fn names(&self) -> Vec<String> {
+        let listed = self.providers.iter().flat_map(|(provider, configured)| {
+            configured.models.keys().map(move |model| format!("{provider}/{model}"))
+        });
+        let offline = self.offline.names().into_iter().map(|name| format!("{OFFLINE}/{name}"));
+        listed.chain(offline).collect()
+    }
+
+    fn resolve_offline(&self, name: &str, model: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
+        match self.offline.has(model) {
+            true => Ok((Arc::clone(&self.offline) as Arc<dyn Provider>, offline::model(model))),
+            false => Err(self.unknown(name, format!("the offline model has no script `{model}`"))),
+        }
+    }
+
+    fn unknown(&self, name: &str, message: String) -> Unknown {
+        let mut candidates = self.names();
+        candidates.sort_by_cached_key(|known| distance(name, known));
+        candidates.truncate(CANDIDATES);
+        let message = format!("{message}; known: {}", candidates.join(", "));
+        Unknown { message, candidates }
+    }
+}
+
+impl Configured {
+    fn model(&self, name: &str) -> Option<Model> {
+        match self.models.get(name) {
+            Some(model) => Some(model.clone()),
+            None if self.models.is_empty() => {
+                let Limits { context, output } = self.defaults;
+                Some(Model { name: name.to_owned(), context, output })
+            }
+            None => None,
+        }
+    }
+}
+
+/// How many letters differ: insertions, removals and exchanges.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, other) in b.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = exchanged.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenAiChat;
+    use crate::wire::Endpoint;
+
+    fn configured(models: &[&str]) -> Configured {
+        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), api_key: None, headers: BTreeMap::new() };
+        let models = models.iter().map(|name| {
+            let model = Model { name: (*name).to_owned(), context: 1_000, output: 100 };
+            ((*name).to_owned(), model)
+        });
+        let provider = Arc::new(OpenAiChat::new(endpoint));
+        Configured { provider, models: models.collect(), defaults: Limits { context: 7, output: 3 } }
+    }
+
+    fn sample() -> (Models, tempfile::TempDir) {
+        let scripts = tempfile::tempdir().unwrap();
+        std::fs::write(scripts.path().join("demo.script"), "say: hi\n").unwrap();
+        let providers = BTreeMap::from([
+            ("acme".to_owned(), configured(&["large", "lab/small"])),
+            ("any".to_owned(), configured(&[])),
+        ]);
+        (Models::new(scripts.path().to_owned(), providers), scripts)
+    }
+
+    #[track_caller]
+    fn check(name: &str, model: &str, context: u64) {
+        let (models, _scripts) = sample();
+        let (_, found) = models.resolve(name).unwrap_or_else(|unknown| panic!("{unknown}"));
+        assert_eq!((found.name.as_str(), found.context), (model, context), "{name}");
+    }
+
+    #[track_caller]
+    fn check_unknown(name: &str, message: &str, nearest: &str) {
+        let (models, _scripts) = sample();
+        let unknown = models.resolve(name).err().unwrap_or_else(|| panic!("{name} resolved"));
+        assert!(unknown.message.contains(message), "{}", unknown.message);
+        assert_eq!(unknown.candidates[0], nearest, "{name}");
+    }
+
+    #[test]
+    fn a_listed_model_has_its_own_limits_and_any_other_the_defaults() {
+        check("acme/large", "large", 1_000);
+        check("acme/lab/small", "lab/small", 1_000);
+        check("any/thing/at:all", "thing/at:all", 7);
+    }
+
+    #[test]
+    fn the_offline_model_is_always_there() {
+        check("offline/plain", "plain", 200_000);
+        check("offline/demo", "demo", 200_000);
+        check("offline/demo.script", "demo.script", 200_000);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_nearest_known_ones() {
+        check_unknown("acme/larg", "provider `acme` has no model `larg`", "acme/large");
+        check_unknown("acne/large", "there is no provider `acne`", "acme/large");
+        check_unknown("offline/dmo", "no script `dmo`", "offline/demo");
+        check_unknown("large", "`provider/model`", "acme/large");
+        check_unknown("acme/", "`provider/model`", "acme/large");
+    }
+}

@@ -1,0 +1,123 @@
+//! The conversation as the offline model keeps it, and the part of it that matters: what came since the newest prompt.
+
+use crate::Message;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How many messages are looked at when a whole conversation is to be put into few words.
+const OVERVIEW: usize = 40;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kept {
+    User { text: String },
+    Assistant { text: String, calls: Vec<KeptCall> },
+    Result { call: String, output: String, failed: bool },
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptCall {
+    id: String,
+    tool: String,
+    input: Value,
+}
+
+/// How every user message starts on this wire, so that the newest is found without reading the others.
+const USER: &[u8] = b"{\"user\":";
+
+pub(super) fn encode(message: &Message<'_>) -> Bytes {
+    let kept = match message {
+        Message::User { text } => Kept::User { text: (*text).to_owned() },
+        Message::Assistant { text, calls } => Kept::Assistant {
+            text: (*text).to_owned(),
+            calls: calls
+                .iter()
+                .map(|call| KeptCall {
+                    id: call.id.to_owned(),
+                    tool: call.tool.to_owned(),
+                    input: serde_json::from_str(call.input.get()).unwrap_or(Value::Null),
+                })
+                .collect(),
+        },
+        Message::Result { call, output, failed, .. } => {
+            Kept::Result { call: (*call).to_owned(), output: (*output).to_owned(), failed: *failed }
+        }
+    };
+    Bytes::from(serde_json::to_vec(&kept).expect("strings and JSON values always serialise"))
+}
+
+/// What came since the newest prompt, and that prompt.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    pub(super) prompt: String,
+    /// How many assistant messages followed it.
+    pub(super) said: usize,
+    /// Their calls, in order.
+    pub(super) calls: Vec<Made>,
+}
+
+/// A call that was made and what it returned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made {
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) input: Value,
+    pub(super) output: String,
+    pub(super) failed: bool,
+}
+
+impl Turn {
+    pub(super) fn read(messages: &[Bytes]) -> Self {
+        let mut turn = Self::default();
+        let newest = messages.iter().rposition(|message| is_prompt(message)).unwrap_or(0);
+        for message in &messages[newest..] {
+            match serde_json::from_slice(message) {
+                Ok(Kept::User { text }) if !is_aside(&text) => turn.prompt = text,
+                Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
+                Ok(Kept::Result { call, output, failed }) => turn.settle(&call, output, failed),
+                Ok(Kept::User { .. }) | Err(_) => {}
+            }
+        }
+        turn
+    }
+
+    /// What the newest call that came back said.
+    pub(super) fn last(&self) -> &str {
+        self.calls.last().map_or("", |made| made.output.as_str())
+    }
+
+    fn answer(&mut self, calls: Vec<KeptCall>) {
+        self.said += 1;
+        let made =
+            calls.into_iter().map(|call| Made { id: call.id, tool: call.tool, input: call.input, ..Made::default() });
+        self.calls.extend(made);
+    }
+
+    fn settle(&mut self, id: &str, output: String, failed: bool) {
+        if let Some(made) = self.calls.iter_mut().rev().find(|made| made.id == id) {
+            made.output = output;
+            made.failed = failed;
+        }
+    }
+}
+
+/// The opening words of the newest messages, for whoever is to summarise them.
+pub(super) fn overview(messages: &[Bytes]) -> Vec<String> {
+    let newest = &messages[messages.len().saturating_sub(OVERVIEW)..];
+    let lines = newest.iter().filter_map(|message| match serde_json::from_slice(message) {
+        Ok(Kept::User { text }) => Some(("user", text)),
+        Ok(Kept::Assistant { text, .. }) if !text.is_empty() => Some(("assistant", text)),
+        _ => None,
+    });
+    lines.map(|(who, text)| format!("{who}: {}", text.trim().lines().next().unwrap_or_default())).collect()
+}
+
+fn is_prompt(message: &[u8]) -> bool {
+    message.starts_with(USER) && matches!(serde_json::from_slice(message), Ok(Kept::User { text }) if !is_aside(&text))
+}
+
+/// The runtime speaking in between: to be known, not to be answered.
+fn is_aside(text: &str) -> bool {
+    ["<system-reminder", "<notice"].iter().any(|tag| text.trim_start().starts_with(tag))
+}

@@ -1,0 +1,191 @@
+//! Where a provider is and how it is reached: one client per provider, built when it is first needed.
+
+use super::mask::Masks;
+use crate::Error;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Url};
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Below the 60 s after which common servers and balancers close an idle connection on their side.
+const IDLE_CONNECTION: Duration = Duration::from_secs(50);
+
+/// A provider's address and what opens it. Not printable: its headers may be secrets as well.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// As the vendor's own SDK takes it, such as `https://api.example.com/v1`.
+    pub base_url: String,
+    /// Sent as a bearer token, to this address only.
+    pub api_key: Option<SecretString>,
+    pub headers: BTreeMap<String, String>,
+}
+
+/// An endpoint with its client.
+pub(crate) struct Connection {
+    endpoint: Endpoint,
+    masks: Masks,
+    client: OnceLock<Result<Client, String>>,
+}
+
+impl Connection {
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
+        let key = endpoint.api_key.iter().map(|key| key.expose_secret());
+        let masks = Masks::new(key.chain(endpoint.headers.values().map(String::as_str)));
+        Self { endpoint, masks, client: OnceLock::new() }
+    }
+
+    pub(crate) fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// A POST to `path` under the base URL, with key and headers.
+    pub(crate) fn post(&self, path: &str) -> Result<reqwest::RequestBuilder, Error> {
+        let url = self.url(path)?;
+        let client = self.client.get_or_init(|| build(&url).map_err(|error| innermost(&error)));
+        let client = client.as_ref().map_err(|reason| Error::Network(format!("cannot set up TLS: {reason}")))?;
+        Ok(client.post(url).headers(self.headers()?))
+    }
+
+    /// The address as messages name it: without a password, path or query.
+    pub(crate) fn origin(&self) -> String {
+        match Url::parse(&self.endpoint.base_url) {
+            Ok(url) => url.origin().ascii_serialization(),
+            Err(_) => "the model's server".to_owned(),
+        }
+    }
+
+    /// Why a request did not get through, in one line.
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
+        let origin = self.origin();
+        if error.is_connect() && error.is_timeout() {
+            let seconds = CONNECT_TIMEOUT.as_secs();
+            return Error::Network(format!("cannot connect to {origin} within {seconds} s"));
+        }
+        let reason = innermost(error);
+        let verb = if error.is_connect() { "cannot connect to" } else { "lost the connection to" };
+        Error::Network(format!("{verb} {origin}: {reason}"))
+    }
+
+    fn url(&self, path: &str) -> Result<Url, Error> {
+        let wrong = || Error::Refused("`base_url` is not an http or https address".to_owned());
+        let base = self.endpoint.base_url.as_str();
+        // Judged alone: behind `http://` the path would be taken for a host.
+        let whole = Url::parse(base).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/')));
+        url.ok().filter(|_| whole).ok_or_else(wrong)
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &self.endpoint.api_key {
+            let value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()));
+            let mut value = value.map_err(|_| Error::Auth("`api_key` holds a character no header can".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.endpoint.headers {
+            let bad = || Error::Refused(format!("header `{name}` of the provider is not valid"));
+            let key = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+            headers.insert(key, HeaderValue::try_from(value.as_str()).map_err(|_| bad())?);
+        }
+        Ok(headers)
+    }
+}
+
+fn build(url: &Url) -> Result<Client, reqwest::Error> {
+    let mut builder = Client::builder()
+        .user_agent(concat!("convoke/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION)
+        .tcp_nodelay(true)
+        // The key belongs to this origin: wherever a redirect points, it is not sent there.
+        .redirect(reqwest::redirect::Policy::none());
+    if is_loopback(url) {
+        // A proxy of the environment cannot reach this machine's own ports.
+        builder = builder.no_proxy();
+    }
+    if url.scheme() == "http" {
+        // No certificate is ever checked, so the system's roots (tens of milliseconds to load) are not read.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The cause that says something: the outer ones say "error sending request" and repeat the URL.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(base_url: &str) -> Connection {
+        Connection::new(Endpoint { base_url: base_url.to_owned(), api_key: None, headers: BTreeMap::new() })
+    }
+
+    #[track_caller]
+    fn check_url(base_url: &str, expected: &str) {
+        assert_eq!(connection(base_url).url("/chat/completions").unwrap().as_str(), expected);
+    }
+
+    #[test]
+    fn the_path_is_appended_to_the_base() {
+        check_url("http://localhost:11434/v1", "http://localhost:11434/v1/chat/completions");
+        check_url("https://example.com/v1/", "https://example.com/v1/chat/completions");
+        check_url("https://example.com", "https://example.com/chat/completions");
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused_by_name() {
+        for base_url in ["", "localhost:8080", "file:///etc/passwd", "http://"] {
+            let error = connection(base_url).post("/x").unwrap_err();
+            assert!(error.to_string().contains("`base_url`"), "{base_url}: {error}");
+        }
+    }
+
+    #[test]
+    fn messages_name_the_origin_without_a_password() {
+        assert_eq!(connection("https://me:secret@example.com/v1?k=v").origin(), "https://example.com");
+    }
+
+    /// A prompt to a server nearby should not wait for certificates nobody will check: reading them takes three times as
+    /// long as is allowed here, and without them it is a fiftieth.
+    #[test]
+    fn a_client_for_plain_http_is_built_at_once() {
+        let url = Url::parse("http://127.0.0.1:9/v1").unwrap();
+        let took = (0..5).map(|_| {
+            let start = std::time::Instant::now();
+            build(&url).unwrap();
+            start.elapsed()
+        });
+        let best = took.min().unwrap();
+        assert!(best < Duration::from_millis(5), "{best:?}");
+    }
+
+    #[test]
+    fn this_machine_is_recognised() {
+        for (url, expected) in [
+            ("http://localhost:1", true),
+            ("http://127.0.0.1:1", true),
+            ("http://[::1]:1", true),
+            ("http://10.0.0.1", false),
+            ("http://localhost.example.com", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}
