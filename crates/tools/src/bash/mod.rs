@@ -1,0 +1,202 @@
+//! `bash`: one shell command, to its end.
+
+mod commands;
+#[cfg(test)]
+mod tests;
+
+use crate::files::{self, Purpose};
+use crate::process::{self, Command, Finished};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
+use async_trait::async_trait;
+use commands::Script;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub struct Bash;
+
+const DEFAULT_TIMEOUT: u64 = 120_000;
+const MAX_TIMEOUT: u64 = 600_000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The command, as you would type it.
+    #[serde(alias = "cmd", alias = "script")]
+    command: String,
+    /// What it does, in five to ten words, for whoever is asked to allow it.
+    #[serde(default)]
+    #[expect(dead_code, reason = "for readers of the transcript; nothing acts on it")]
+    description: Option<String>,
+    /// Milliseconds it may take: 120000 unless given, 600000 at most.
+    #[serde(default, deserialize_with = "tolerant::number", alias = "timeoutMs", alias = "timeout_ms")]
+    #[schemars(with = "Option<u64>")]
+    timeout: Option<u64>,
+    /// The folder to run it in; the working directory unless given.
+    #[serde(default, alias = "work_dir", alias = "workDir", alias = "cwd", alias = "path")]
+    workdir: Option<String>,
+    /// Not available yet: leave it out.
+    #[serde(default, deserialize_with = "tolerant::truth", alias = "run_in_background")]
+    background: bool,
+}
+
+/// What a reader of the result can rely on.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Facts {
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    timed_out: bool,
+    bytes: u64,
+    ms: u64,
+}
+
+#[async_trait]
+impl Tool for Bash {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("bash", include_str!("prompt.md")).aliases(&["Bash"])
+    }
+
+    fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
+        let dir = args.dir(cx);
+        let mut accesses =
+            commands::parse(&args.command).map_or_else(|| unclear(&args.command), |script| clear(&script, &dir, cx));
+        accesses.extend(files::outside(&dir, Purpose::Write, cx));
+        accesses.dedup();
+        accesses
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        if args.background {
+            return Err(Error::tell("background commands are not available yet: run it without `background`"));
+        }
+        if args.command.trim().is_empty() {
+            return Err(Error::tell("`command` is empty"));
+        }
+        let spill = output::file(cx);
+        let finished = cx.processes.run(args.command(cx, &spill), &cx.cancel).await.map_err(broken)?;
+        if finished.cancelled {
+            return Err(Error::Cancelled);
+        }
+        let facts = facts(&finished);
+        let end = ending(&finished, args.timeout());
+        let printed = printed(finished, spill, cx).await?;
+        let printed = printed.trim_end();
+        let text = if printed.is_empty() { format!("(no output)\n{end}") } else { format!("{printed}\n\n{end}") };
+        Ok(Output::text(text).with(&facts))
+    }
+}
+
+impl Args {
+    fn dir(&self, cx: &ToolCx) -> PathBuf {
+        files::resolve(self.workdir.as_deref().unwrap_or("."), &cx.dir)
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT))
+    }
+
+    fn command(&self, cx: &ToolCx, spill: &Path) -> Command {
+        let env = cx.processes.env().to_vec();
+        Command {
+            program: shell(&env).into(),
+            args: vec!["-c".into(), self.command.clone()],
+            dir: self.dir(cx),
+            env,
+            timeout: self.timeout(),
+            limit: output::MAX_BYTES,
+            spill: Some(spill.to_owned()),
+        }
+    }
+}
+
+/// One access per simple command, and one per file that output goes to.
+fn clear(script: &Script, dir: &Path, cx: &ToolCx) -> Vec<Access> {
+    let mut accesses: Vec<Access> = script
+        .commands
+        .iter()
+        .map(|words| Access::new("bash", words.join(" ")).always(commands::prefix(words)))
+        .collect();
+    for target in &script.writes {
+        let path = files::resolve(target, dir);
+        if path == Path::new("/dev/null") {
+            continue;
+        }
+        accesses.push(Access::new("edit", files::relative(&path, &cx.worktree)));
+        accesses.extend(files::outside(&path, Purpose::Write, cx));
+    }
+    accesses
+}
+
+/// What cannot be understood is judged as a whole, and once more under a name that no rule for a command it may begin
+/// with can match: `git log *` must not allow `git log $(…)`.
+fn unclear(command: &str) -> Vec<Access> {
+    let text = command.trim();
+    vec![
+        Access::new("bash", text).always(text),
+        Access::new("bash", format!("(unclear) {text}")).always(format!("(unclear) {text}")),
+    ]
+}
+
+/// `bash` where there is one.
+fn shell(env: &[(String, String)]) -> &'static str {
+    let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path.as_str());
+    if path.split(':').any(|dir| Path::new(dir).join("bash").is_file()) { "bash" } else { "sh" }
+}
+
+fn broken(error: process::Error) -> Error {
+    match error {
+        process::Error::Start { .. } | process::Error::Lost { .. } => Error::tell(error.to_string()),
+        process::Error::Reaper(_) => Error::Broken { tool: "bash", source: Box::new(error) },
+    }
+}
+
+fn facts(finished: &Finished) -> Facts {
+    Facts {
+        exit_code: finished.code,
+        signal: finished.signal,
+        timed_out: finished.timed_out,
+        bytes: finished.total,
+        ms: finished.ms,
+    }
+}
+
+fn ending(finished: &Finished, timeout: Duration) -> String {
+    match (finished.timed_out, finished.code, finished.signal) {
+        (true, ..) => format!(
+            "(ended after {} s, its time limit, with everything it started; give a longer `timeout` if it needs one)",
+            timeout.as_secs_f64()
+        ),
+        (_, Some(code), _) => format!("(exit code {code})"),
+        (_, None, Some(signal)) => format!("(killed by signal {signal})"),
+        (_, None, None) => "(ended, but how is not known)".into(),
+    }
+}
+
+/// What it printed, cut when it is long.
+async fn printed(finished: Finished, spill: PathBuf, cx: &ToolCx) -> Result<String, Error> {
+    let head = String::from_utf8_lossy(&finished.output).into_owned();
+    if !finished.truncated {
+        return Ok(output::cut(head, cx).await);
+    }
+    let total = finished.total;
+    files::blocking("bash", move || {
+        Ok(match tail(&spill) {
+            Ok(tail) => output::excerpt(&head, &tail, &output::about(total, Some(&spill))),
+            Err(_) => output::excerpt(&head, "", &output::about(total, None)),
+        })
+    })
+    .await
+}
+
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(output::MAX_BYTES as u64)))?;
+    let mut bytes = Vec::new();
+    file.take(output::MAX_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,268 @@
+//! The `Tool` door: what a tool is, what it is given, and what it gives back.
+//!
+//! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
+//! collected by the session and committed together with its result.
+
+use crate::process::Processes;
+use async_trait::async_trait;
+use proto::entry::On;
+use proto::letter::Finished;
+use proto::{CallId, RunId, SessionId};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Why a tool call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model can do something about it: it is told, and the turn goes on.
+    #[error("{0}")]
+    Tell(String),
+    /// Nobody in the conversation can: the model is told that it broke, and the operator why.
+    #[error("tool `{tool}` broke: {source}")]
+    Broken { tool: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The call was cancelled while it ran.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    pub fn tell(message: impl Into<String>) -> Self {
+        Self::Tell(message.into())
+    }
+}
+
+/// Something a tool can do, with typed arguments. `BUILTIN` lists them as [`AnyTool`], which every `Tool` is.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    type Args: DeserializeOwned + JsonSchema + Send + 'static;
+
+    /// Name, description and schema. Must not change between calls: the request's prefix is cached by its bytes.
+    fn spec(&self) -> Spec;
+
+    /// A description that depends on who is shown it; `None` keeps the one of `spec`.
+    fn describe(&self, _: &Audience) -> Option<String> {
+        None
+    }
+
+    /// What `rules` judges before the call runs. Must not touch anything but names of files.
+    fn access(&self, args: &Self::Args, cx: &ToolCx) -> Vec<Access>;
+
+    /// Does it. Must stop soon after `cx.cancel` fires and leave nothing running behind.
+    async fn run(&self, args: Self::Args, cx: &ToolCx) -> Result<Output, Error>;
+
+    /// Words for the end of what a call waited for ([`Output::wait`]).
+    fn settle(&self, _: Self::Args, finished: &Finished) -> Output {
+        Output::text(finished.text.clone())
+    }
+}
+
+/// What the model is shown of a tool.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    pub name: &'static str,
+    pub description: &'static str,
+    /// JSON Schema of the arguments.
+    pub schema: Box<RawValue>,
+    /// Names of other products for the same thing, accepted in calls and rules.
+    pub aliases: &'static [&'static str],
+    /// The permission its calls ask for (`edit` for write and edit); used to hide the tool when that is denied whole.
+    pub permission: &'static str,
+    /// Such a call only waits, and does not count against the calls that run at once.
+    pub waits: bool,
+}
+
+impl Spec {
+    pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
+        Self { name, description, schema: schema::<A>(), aliases: &[], permission: name, waits: false }
+    }
+
+    #[must_use]
+    pub fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    #[must_use]
+    pub fn permission(mut self, permission: &'static str) -> Self {
+        self.permission = permission;
+        self
+    }
+
+    #[must_use]
+    pub fn waits(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+}
+
+/// The schema a model is sent: plain, inlined, without the draft's own address.
+fn schema<A: JsonSchema>() -> Box<RawValue> {
+    let mut settings = schemars::generate::SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<A>();
+    schema.remove("title");
+    serde_json::value::to_raw_value(&schema).expect("a schema is JSON")
+}
+
+/// Who is shown a tool's description.
+#[derive(Debug, Clone, Default)]
+pub struct Audience {
+    /// Agents this caller may start, with what each is for.
+    pub agents: Vec<AgentInfo>,
+}
+
+#[derive(Debug, Clone)]
+pub struct AgentInfo {
+    pub name: String,
+    pub description: String,
+}
+
+/// One thing a call wants to touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Access {
+    pub permission: String,
+    pub pattern: String,
+    /// The pattern an "always" answer would allow.
+    pub always: String,
+}
+
+impl Access {
+    /// With `*` as what "always" would allow.
+    pub fn new(permission: impl Into<String>, pattern: impl Into<String>) -> Self {
+        Self { permission: permission.into(), pattern: pattern.into(), always: "*".into() }
+    }
+
+    #[must_use]
+    pub fn always(mut self, pattern: impl Into<String>) -> Self {
+        self.always = pattern.into();
+        self
+    }
+}
+
+/// What a call brought.
+#[derive(Debug, Default)]
+pub struct Output {
+    pub text: String,
+    /// Structured facts beside the text.
+    pub data: Option<Box<RawValue>>,
+    /// Not done yet: the call waits for this, and [`Tool::settle`] finishes it.
+    pub wait: Option<On>,
+}
+
+impl Output {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, data: &impl serde::Serialize) -> Self {
+        self.data = serde_json::value::to_raw_value(data).ok();
+        self
+    }
+
+    pub fn waiting(on: On) -> Self {
+        Self { wait: Some(on), ..Self::default() }
+    }
+}
+
+/// What a call may use.
+pub struct ToolCx {
+    pub session: SessionId,
+    pub call: CallId,
+    /// The agent profile the session runs as.
+    pub agent: String,
+    /// The session's directory: absolute and free of symlinks.
+    pub dir: PathBuf,
+    /// The root of what counts as inside: the repository that holds `dir`, or `dir` itself.
+    pub worktree: PathBuf,
+    /// Where output too long for the model is saved whole.
+    pub outputs: PathBuf,
+    pub cancel: CancellationToken,
+    pub processes: Arc<dyn Processes>,
+    pub spawner: Arc<dyn Spawner>,
+    /// What this session has read, so that an edit can tell when a file changed under it.
+    pub files: Arc<crate::files::Seen>,
+}
+
+impl ToolCx {
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Starts child sessions. `task` is its first door; there is no second way to make a child.
+#[async_trait]
+pub trait Spawner: Send + Sync {
+    /// Prepares a child: it exists once the call's commit does.
+    async fn spawn(&self, request: Spawn) -> Result<Spawned, Error>;
+}
+
+#[derive(Debug, Clone)]
+pub struct Spawn {
+    pub agent: String,
+    pub prompt: String,
+    pub title: String,
+    /// Go on with this child instead of a new one.
+    pub resume: Option<SessionId>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Spawned {
+    pub run: RunId,
+    pub session: SessionId,
+}
+
+/// A tool with its arguments' type erased.
+#[async_trait]
+pub trait AnyTool: Send + Sync {
+    fn spec(&self) -> Spec;
+    fn describe(&self, audience: &Audience) -> Option<String>;
+    /// What the call would touch, or what is wrong with its arguments.
+    fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error>;
+    async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error>;
+    fn settle(&self, input: &RawValue, finished: &Finished) -> Result<Output, Error>;
+}
+
+#[async_trait]
+impl<T: Tool> AnyTool for T {
+    fn spec(&self) -> Spec {
+        Tool::spec(self)
+    }
+
+    fn describe(&self, audience: &Audience) -> Option<String> {
+        Tool::describe(self, audience)
+    }
+
+    fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
+        Ok(Tool::access(self, &args::<T>(self, input)?, cx))
+    }
+
+    async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error> {
+        Tool::run(self, args::<T>(self, input)?, cx).await
+    }
+
+    fn settle(&self, input: &RawValue, finished: &Finished) -> Result<Output, Error> {
+        Ok(Tool::settle(self, args::<T>(self, input)?, finished))
+    }
+}
+
+/// Reads a call's arguments, or says what to send instead.
+fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<T::Args, Error> {
+    let mut json = serde_json::Deserializer::from_str(input.get());
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let spec = Tool::spec(tool);
+        let place = error.path().to_string();
+        let place = if place == "." { String::new() } else { format!(" at `{place}`") };
+        Error::Tell(format!(
+            "the arguments of `{}` do not fit{place}: {}. They must be JSON of this schema: {}",
+            spec.name,
+            error.inner(),
+            spec.schema.get()
+        ))
+    })
+}

@@ -1,0 +1,105 @@
+//! `edit`: replaces a piece of text in a file.
+
+mod replace;
+#[cfg(test)]
+mod tests;
+
+use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use similar::{ChangeTag, TextDiff};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct Edit;
+
+/// Lines of the diff that are shown: the model knows what it asked for.
+const MAX_DIFF: usize = 80;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The file: absolute, or relative to the working directory.
+    #[serde(rename = "filePath", alias = "file_path", alias = "path", alias = "filepath")]
+    file_path: String,
+    /// The text to replace, as it is in the file.
+    #[serde(rename = "oldString", alias = "old_string", alias = "old_str")]
+    old_string: String,
+    /// The text to put in its place.
+    #[serde(rename = "newString", alias = "new_string", alias = "new_str")]
+    new_string: String,
+    /// Replace every occurrence instead of exactly one.
+    #[serde(rename = "replaceAll", alias = "replace_all", default, deserialize_with = "tolerant::truth")]
+    replace_all: bool,
+}
+
+/// What a reader of the result can rely on.
+#[derive(Debug, Serialize)]
+struct Facts {
+    path: String,
+    added: usize,
+    removed: usize,
+}
+
+#[async_trait]
+impl Tool for Edit {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("edit", include_str!("prompt.md")).aliases(&["Edit"])
+    }
+
+    fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let mut accesses = vec![Access::new("edit", files::relative(&path, &cx.worktree))];
+        accesses.extend(files::outside(&path, Purpose::Write, cx));
+        accesses
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let (seen, shown) = (Arc::clone(&cx.files), files::relative(&path, &cx.worktree));
+        let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen)).await?;
+        Ok(Output::text(text).with(&facts))
+    }
+}
+
+fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen) -> Result<(String, Facts), Error> {
+    let _alone = seen.writing();
+    let before = files::regular(path)?;
+    let tell = |why: &str| Error::tell(format!("`{}` {why}", path.display()));
+    // Not read at all is fine: the old text must match.
+    if seen.state(path, Stamp::of(&before)) == State::Changed {
+        return Err(tell("was changed since you read it: read it again, then edit"));
+    }
+    if before.len() > MAX_EDITED {
+        return Err(tell("is too large to be edited here: use `bash`"));
+    }
+    let bytes = std::fs::read(path).map_err(|error| files::missing(path, &error))?;
+    let text = Text::decode(bytes).ok_or_else(|| tell("is not UTF-8 text and cannot be edited here: use `bash`"))?;
+    let (old, new) = (text.adopt(&args.old_string), text.adopt(&args.new_string));
+    let body = replace::replace(&text.body, &old, &new, args.replace_all)?;
+    let stamp = files::save(path, &text.encode(&body), Some(&before))?;
+    seen.note(path, stamp);
+    Ok(describe(path, shown, &text.body, &body))
+}
+
+fn describe(path: &Path, shown: &str, before: &str, after: &str) -> (String, Facts) {
+    // Bounded: a diff that takes longer is coarser, not better.
+    let diff = TextDiff::configure().timeout(Duration::from_millis(500)).diff_lines(before, after);
+    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+    let facts =
+        Facts { path: path.display().to_string(), added: count(ChangeTag::Insert), removed: count(ChangeTag::Delete) };
+    let unified = diff.unified_diff().context_radius(2).to_string();
+    let mut text = format!("edited `{shown}`: {} lines added, {} removed\n\n", facts.added, facts.removed);
+    for line in unified.lines().take(MAX_DIFF) {
+        text.push_str(&crate::output::cut_line(line, 300));
+        text.push('\n');
+    }
+    if unified.lines().count() > MAX_DIFF {
+        text.push_str("(the diff goes on)\n");
+    }
+    (text, facts)
+}

@@ -1,0 +1,28 @@
+//! What file tools share: resolving paths, what was read when, and writing atomically.
+
+mod paths;
+mod save;
+mod seen;
+mod text;
+
+pub use paths::{Purpose, outside, relative, resolve};
+pub(crate) use paths::{is_text, missing, regular};
+pub(crate) use save::save;
+pub use seen::{Seen, Stamp, State};
+pub(crate) use text::Text;
+
+use crate::Error;
+
+/// The largest file that is edited or replaced: all of it is held in memory, several times over.
+pub(crate) const MAX_EDITED: u64 = 32 << 20;
+
+/// Runs file work where it may block. A panic in it is that tool's, and nobody else's.
+pub(crate) async fn blocking<T: Send + 'static>(
+    tool: &'static str,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(source) => Err(Error::Broken { tool, source: Box::new(source) }),
+    }
+}

@@ -1,0 +1,184 @@
+//! Paths a model names: where they really lead, how rules see them, and whether they leave the session's place.
+
+use crate::{Access, Error, ToolCx};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Symlinks followed in one path; the kernel's own limit.
+const MAX_LINKS: usize = 40;
+/// Entries of a folder looked at for a name like the one that is missing.
+const MAX_CANDIDATES: usize = 2000;
+
+/// Where `path` leads, seen from `dir`: absolute, with every symlink followed and every `..` taken, also where the rest
+/// of the path does not exist yet. Rules must judge this and nothing else.
+pub fn resolve(path: impl AsRef<Path>, dir: &Path) -> PathBuf {
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    // The next part is at the end.
+    let mut parts = parts(&dir.join(path));
+    while let Some(part) = parts.pop() {
+        match part.as_os_str().to_str() {
+            Some("/") => at = PathBuf::from("/"),
+            Some("..") => _ = at.pop(),
+            Some(".") => {}
+            _ => {
+                let next = at.join(&part);
+                match fs::read_link(&next) {
+                    Ok(target) if links < MAX_LINKS => {
+                        links += 1;
+                        parts.extend(self::parts(&target));
+                    }
+                    _ => at = next,
+                }
+            }
+        }
+    }
+    at
+}
+
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part: Component<'_>| part.as_os_str().to_owned()).collect()
+}
+
+/// A resolved path as rules see it: relative to the worktree, or whole when it is outside.
+pub fn relative(path: &Path, worktree: &Path) -> String {
+    match path.strip_prefix(worktree) {
+        Ok(rest) if rest.as_os_str().is_empty() => ".".into(),
+        Ok(rest) => rest.display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+/// What a path is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Read,
+    Write,
+}
+
+/// The further access to ask for when a resolved path is outside of the session's directory and worktree.
+pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
+    // What was saved for the model to read later needs no asking.
+    let saved = purpose == Purpose::Read && path.starts_with(&cx.outputs);
+    if saved || path.starts_with(&cx.dir) || path.starts_with(&cx.worktree) {
+        return None;
+    }
+    let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    let pattern = format!("{}/*", dir.display().to_string().trim_end_matches('/'));
+    Some(Access::new("external_directory", &pattern).always(pattern))
+}
+
+/// The metadata of a plain file; anything else is told with what to do about it.
+pub(crate) fn regular(path: &Path) -> Result<Metadata, Error> {
+    let found = fs::metadata(path).map_err(|error| missing(path, &error))?;
+    if found.is_dir() {
+        return Err(Error::tell(format!("`{}` is a directory: use `list` to see what is in it", path.display())));
+    }
+    if !found.is_file() {
+        return Err(Error::tell(format!("`{}` is not a plain file and cannot be read or written", path.display())));
+    }
+    Ok(found)
+}
+
+/// Why a file cannot be opened, with names that may have been meant.
+pub(crate) fn missing(path: &Path, error: &io::Error) -> Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return Error::tell(format!("cannot open `{}`: {error}", path.display()));
+    }
+    let similar = similar_names(path);
+    if similar.is_empty() {
+        return Error::tell(format!("`{}` does not exist: look for it with `glob`", path.display()));
+    }
+    Error::tell(format!("`{}` does not exist. Did you mean `{}`?", path.display(), similar.join("` or `")))
+}
+
+fn similar_names(path: &Path) -> Vec<String> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
+    let name = name.to_string_lossy().to_lowercase();
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten().take(MAX_CANDIDATES);
+    let names: Vec<(String, String)> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .map(|name| (name.to_lowercase(), name))
+        .collect();
+    let lower: Vec<&str> = names.iter().map(|(lower, _)| lower.as_str()).collect();
+    let close = similar::get_close_matches(name.as_str(), &lower, 3, 0.6);
+    let original = |close: &&str| names.iter().find(|(lower, _)| lower == close).map(|(_, name)| name);
+    close.iter().filter_map(original).map(|name| parent.join(name).display().to_string()).collect()
+}
+
+/// Whether the first bytes of a file look like text.
+pub(crate) fn is_text(head: &[u8]) -> bool {
+    let odd = head.iter().filter(|byte| **byte < 9 || (14..27).contains(*byte) || (28..32).contains(*byte)).count();
+    // A NUL settles it; a few stray control characters (a log with colours, a form feed) do not.
+    !head.contains(&0) && odd * 10 <= head.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Place;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn paths_are_resolved_before_anyone_judges_them() {
+        let place = Place::new();
+        let dir = place.dir();
+        fs::create_dir(dir.join("real")).unwrap();
+        symlink("real", dir.join("link")).unwrap();
+        symlink("/etc/nowhere", dir.join("dangling")).unwrap();
+        symlink("loop", dir.join("loop")).unwrap();
+        let cases = [
+            ("a.rs", dir.join("a.rs")),
+            ("./link/../b", dir.join("b")),
+            ("link/new/file", dir.join("real/new/file")),
+            ("missing/../link/x", dir.join("real/x")),
+            ("dangling", "/etc/nowhere".into()),
+            ("../../../../../../../../etc/hosts", "/etc/hosts".into()),
+            ("/etc/../etc/./hosts", "/etc/hosts".into()),
+            ("loop/x", dir.join("loop/x")),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(resolve(path, dir), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn outside_is_asked_for_and_inside_is_not() {
+        let place = Place::new();
+        let cx = place.cx();
+        let pattern = |path: &Path, purpose| outside(path, purpose, &cx).map(|access| access.pattern);
+        assert_eq!(pattern(&cx.dir.join("x"), Purpose::Write), None);
+        assert_eq!(pattern(&cx.worktree, Purpose::Read), None);
+        assert_eq!(pattern(&cx.outputs.join("call.txt"), Purpose::Read), None);
+        let outputs = Some(format!("{}/*", cx.outputs.display()));
+        assert_eq!(pattern(&cx.outputs.join("call.txt"), Purpose::Write), outputs);
+        assert_eq!(pattern(Path::new("/etc/hosts"), Purpose::Read).as_deref(), Some("/etc/*"));
+        assert_eq!(pattern(Path::new("/etc"), Purpose::Read).as_deref(), Some("/etc/*"));
+        assert_eq!(pattern(Path::new("/x"), Purpose::Write).as_deref(), Some("/*"));
+    }
+
+    #[test]
+    fn rules_see_names_relative_to_the_worktree() {
+        assert_eq!(relative(Path::new("/w/src/a.rs"), Path::new("/w")), "src/a.rs");
+        assert_eq!(relative(Path::new("/w"), Path::new("/w")), ".");
+        assert_eq!(relative(Path::new("/work"), Path::new("/w")), "/work");
+    }
+
+    #[test]
+    fn a_missing_file_names_its_neighbours() {
+        let place = Place::new();
+        place.file("Readme.md", "");
+        let error = regular(&place.dir().join("README.md")).unwrap_err().to_string();
+        assert!(error.contains("Readme.md`?"), "{error}");
+        let error = regular(&place.dir().join("zzz")).unwrap_err().to_string();
+        assert!(error.contains("`glob`"), "{error}");
+    }
+
+    #[test]
+    fn text_is_told_from_the_rest() {
+        assert!(is_text(b"") && is_text("grün\r\n\x1b[1mfett".as_bytes()) && is_text(&[0xff, b'a', b'b']));
+        assert!(!is_text(b"\x7fELF\0\0") && !is_text(&[1, 2, 3, 4, 5]));
+    }
+}

@@ -1,0 +1,296 @@
+//! The gateway's side: starts the reaper when it is needed, feeds it, and follows each call to its end.
+
+use super::collect::Collector;
+use super::wire::{self, Note, Report};
+use super::{Command, Error, Finished, Processes, clean_env};
+use async_trait::async_trait;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long the reaper goes without food before it takes the gateway for stopped.
+const FEED_LIMIT: Duration = Duration::from_secs(10);
+/// Times the reaper is fed within its limit.
+const FEEDS: u32 = 10;
+/// How long a runner may take to end its call before the reaper is asked to end the runner. More than its own patience.
+const RUNNER_GRACE: Duration = Duration::from_secs(4);
+/// How long output may keep coming after all is dead: a descriptor that was handed to a stranger never closes.
+const PIPE_GRACE: Duration = Duration::from_secs(1);
+
+/// Runs commands through a reaper process, which is started when the first command is.
+pub struct Reaper {
+    exe: PathBuf,
+    env: Vec<(String, String)>,
+    feed_limit: Duration,
+    link: Mutex<Option<Arc<Link>>>,
+}
+
+impl Reaper {
+    /// `exe` must answer to the arguments `reaper` and `runner` with [`super::reaper_main`] and [`super::runner_main`].
+    /// `env` is cleaned here once more.
+    pub fn new(exe: PathBuf, env: Vec<(String, String)>) -> Self {
+        Self { exe, env: clean_env(env.into_iter()), feed_limit: FEED_LIMIT, link: Mutex::new(None) }
+    }
+
+    /// With another time after which a gateway that stopped counts as gone.
+    #[must_use]
+    pub fn feed_limit(mut self, limit: Duration) -> Self {
+        self.feed_limit = limit;
+        self
+    }
+
+    /// The reaper that lives, or a new one.
+    fn link(&self) -> io::Result<Arc<Link>> {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = link.as_ref().filter(|link| !link.gone.is_cancelled()) {
+            return Ok(Arc::clone(link));
+        }
+        let fresh = Arc::new(Link::open(&self.exe, &self.env, self.feed_limit)?);
+        *link = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    async fn start(&self) -> io::Result<Call> {
+        let (ours, theirs) = ends()?;
+        let link = self.link()?;
+        match link.send_run(&theirs).await {
+            Ok(id) => Ok(Call { link, id, ends: ours }),
+            // It died and nobody had noticed: nothing was started, so a second try repeats nothing.
+            Err(_) => {
+                link.gone.cancel();
+                let link = self.link()?;
+                let id = link.send_run(&theirs).await?;
+                Ok(Call { link, id, ends: ours })
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Processes for Reaper {
+    async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+        let started = Instant::now();
+        let order = wire::encode(&command)?;
+        let call = tokio::select! {
+            // What is cancelled already does not start.
+            biased;
+            () = cancel.cancelled() => return Ok(Finished { cancelled: true, ..Finished::default() }),
+            call = self.start() => call.map_err(Error::Reaper)?,
+        };
+        let finished = call.follow(order, &command, cancel).await?;
+        Ok(Finished { ms: started.elapsed().as_millis().try_into().unwrap_or(u64::MAX), ..finished })
+    }
+
+    fn env(&self) -> &[(String, String)] {
+        &self.env
+    }
+}
+
+/// A reaper process. Dropping this ends it and everything it runs.
+struct Link {
+    /// Packets in truth; only its readiness is asked for as a stream's.
+    socket: UnixStream,
+    next: AtomicU64,
+    gone: CancellationToken,
+    _keeper: AbortOnDropHandle<()>,
+}
+
+impl Link {
+    fn open(exe: &std::path::Path, env: &[(String, String)], feed_limit: Duration) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let child = tokio::process::Command::new(exe)
+            .arg("reaper")
+            .env_clear()
+            .envs(env.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let gone = CancellationToken::new();
+        let keeper = tokio::spawn(keep(child, ours.try_clone()?, feed_limit, gone.clone()));
+        let socket = UnixStream::from_std(ours.into())?;
+        Ok(Self { socket, next: AtomicU64::new(1), gone, _keeper: AbortOnDropHandle::new(keeper) })
+    }
+
+    async fn send_run(&self, theirs: &Theirs) -> io::Result<u64> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.send(Note::Run(id), &[theirs.control.as_fd(), theirs.output.as_fd()]).await?;
+        Ok(id)
+    }
+
+    async fn send(&self, note: Note, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        tokio::select! {
+            sent = self.socket.async_io(Interest::WRITABLE, || send(&self.socket, note, fds)) => sent,
+            () = self.gone.cancelled() => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+fn send(socket: &impl AsFd, note: Note, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        let fits = control.push(SendAncillaryMessage::ScmRights(fds));
+        debug_assert!(fits, "the space is for two descriptors");
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(&note.to_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Feeds the reaper and notices its death.
+async fn keep(mut child: tokio::process::Child, socket: OwnedFd, limit: Duration, gone: CancellationToken) {
+    let mut ticks = tokio::time::interval(limit / FEEDS);
+    let food = Note::Feed(limit.as_millis().try_into().unwrap_or(u64::MAX));
+    loop {
+        tokio::select! {
+            status = child.wait() => {
+                tracing::warn!(?status, "the reaper died; the next command starts a new one");
+                break gone.cancel();
+            }
+            // A full socket means that it has food enough and is busy or stopped.
+            _ = ticks.tick() => { let _ = send(&socket, food, &[]); }
+        }
+    }
+}
+
+/// One command under way. Dropping it closes the control socket, which ends it.
+struct Call {
+    link: Arc<Link>,
+    id: u64,
+    ends: Ours,
+}
+
+/// The gateway's ends of what it shares with a runner.
+struct Ours {
+    control: OwnedWriteHalf,
+    report: BufReader<OwnedReadHalf>,
+    output: pipe::Receiver,
+}
+
+/// The runner's ends. Blocking, and closed here once they are sent.
+struct Theirs {
+    control: std::os::unix::net::UnixStream,
+    output: OwnedFd,
+}
+
+fn ends() -> io::Result<(Ours, Theirs)> {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (report, control) = UnixStream::from_std(ours)?.into_split();
+    let output = pipe::Receiver::from_owned_fd(read)?;
+    let ours = Ours { control, report: BufReader::new(report), output };
+    Ok((ours, Theirs { control: theirs, output: write }))
+}
+
+/// Why a call stopped waiting.
+enum Stop {
+    Reported(Option<Report>),
+    Cancelled,
+    TimedOut,
+}
+
+impl Call {
+    async fn follow(self, order: Vec<u8>, command: &Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+        let mut collector = Collector::new(command.limit, command.spill.clone());
+        let end = CancellationToken::new();
+        let (stop, report) = {
+            let limit = tokio::time::sleep(command.timeout);
+            let talk = talk(self.ends.control, self.ends.report, order, &end);
+            let drain = collector.drain(self.ends.output);
+            tokio::pin!(limit, talk, drain);
+            let mut drained = false;
+            let stop = loop {
+                tokio::select! {
+                    report = &mut talk => break Stop::Reported(report),
+                    () = &mut drain, if !drained => drained = true,
+                    () = cancel.cancelled() => break Stop::Cancelled,
+                    () = &mut limit => break Stop::TimedOut,
+                }
+            };
+            let report = match &stop {
+                Stop::Reported(report) => report.clone(),
+                Stop::Cancelled | Stop::TimedOut => {
+                    end.cancel();
+                    let answer = timeout(RUNNER_GRACE, &mut talk).await;
+                    if answer.is_err() {
+                        let _ = timeout(PIPE_GRACE, self.link.send(Note::Kill(self.id), &[])).await;
+                    }
+                    answer.ok().flatten()
+                }
+            };
+            if !drained {
+                let _ = timeout(PIPE_GRACE, &mut drain).await;
+            }
+            (stop, report)
+        };
+        collector.flush().await;
+        finished(stop, report, collector, command)
+    }
+}
+
+/// Sends the order, closes the control socket once `end` fires, and gives what the runner says meanwhile.
+async fn talk(
+    mut control: OwnedWriteHalf,
+    report: BufReader<OwnedReadHalf>,
+    order: Vec<u8>,
+    end: &CancellationToken,
+) -> Option<Report> {
+    let speak = async {
+        tokio::select! {
+            // A failed write is told by the report, or by its absence.
+            _ = control.write_all(&order) => end.cancelled().await,
+            () = end.cancelled() => {}
+        }
+        drop(control);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        report = read_report(report) => report,
+        () = speak => None,
+    }
+}
+
+async fn read_report(from: BufReader<OwnedReadHalf>) -> Option<Report> {
+    let mut line = String::new();
+    from.take(wire::MAX_REPORT).read_line(&mut line).await.ok()?;
+    Report::parse(&line)
+}
+
+fn finished(stop: Stop, report: Option<Report>, kept: Collector, command: &Command) -> Result<Finished, Error> {
+    let program = || command.program.clone();
+    let (code, signal) = match (&stop, report) {
+        (_, Some(Report::Exit(code))) => (Some(code), None),
+        (_, Some(Report::Signal(signal))) => (None, Some(signal)),
+        (_, Some(Report::Refused(reason))) => return Err(Error::Start { program: program(), reason }),
+        (Stop::Reported(_), _) => return Err(Error::Lost { program: program() }),
+        (Stop::Cancelled | Stop::TimedOut, _) => (None, None),
+    };
+    Ok(Finished {
+        code,
+        signal,
+        truncated: kept.truncated(),
+        total: kept.total,
+        output: kept.kept,
+        timed_out: matches!(stop, Stop::TimedOut),
+        cancelled: matches!(stop, Stop::Cancelled),
+        ms: 0,
+    })
+}

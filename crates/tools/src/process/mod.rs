@@ -1,0 +1,89 @@
+//! Processes of tools: forked by the reaper, so that nothing outlives its call or the gateway.
+//!
+//! ```text
+//! gateway ── seqpacket: feed, run + 2 fds, kill ──> reaper     one per gateway, one thread, no lock, started when needed
+//!    │                                                │ spawns
+//!    │<── control socket: order out, report back ──> runner    one per call: a session and a subreaper of its own
+//!    │                                                │ spawns
+//!    │<── pipe: what it prints ──────────────────── command    and whatever that starts
+//! ```
+//!
+//! A runner ends all of its descendants when its command exits, when its control socket closes (time limit, cancel, a
+//! dropped call, a gateway that died), or when the reaper is gone. A process that detaches itself is adopted by its
+//! runner, which is why it cannot hide. The reaper ends everything when its own socket closes or when it has not been
+//! fed in time (a gateway that was stopped), and adopts and ends what a killed runner leaves behind.
+
+mod collect;
+mod env;
+mod link;
+mod reaper;
+mod runner;
+mod tree;
+mod wire;
+
+pub use env::clean_env;
+pub use link::Reaper;
+pub use reaper::reaper_main;
+pub use runner::runner_main;
+
+use async_trait::async_trait;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Runs commands for tools.
+#[async_trait]
+pub trait Processes: Send + Sync {
+    /// Runs one command to its end. When this returns, or is dropped, nothing the command started keeps running.
+    async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error>;
+
+    /// The cleaned environment to start commands with.
+    fn env(&self) -> &[(String, String)] {
+        &[]
+    }
+}
+
+/// What to start, and how much of it to keep.
+#[derive(Debug, Clone)]
+pub struct Command {
+    pub program: String,
+    pub args: Vec<String>,
+    pub dir: PathBuf,
+    /// The whole environment: nothing is added to it.
+    pub env: Vec<(String, String)>,
+    pub timeout: Duration,
+    /// Bytes of output kept in memory.
+    pub limit: usize,
+    /// The file that gets the whole output when it is longer than `limit`.
+    pub spill: Option<PathBuf>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Default)]
+pub struct Finished {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Standard output and standard error as they came, up to the command's `limit`.
+    pub output: Vec<u8>,
+    /// More was printed than `output` holds.
+    pub truncated: bool,
+    /// Bytes printed altogether.
+    pub total: u64,
+    pub timed_out: bool,
+    pub cancelled: bool,
+    pub ms: u64,
+}
+
+/// Why a command has no end to tell of.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller can do something about it: a program that is not there, a directory that is not there.
+    #[error("cannot start `{program}`: {reason}")]
+    Start { program: String, reason: String },
+    /// It was started, and what became of it is not known, except that it is gone.
+    #[error("the process that ran `{program}` was killed; it may have done a part of its work")]
+    Lost { program: String },
+    /// No command can be started.
+    #[error("cannot reach the reaper")]
+    Reaper(#[source] std::io::Error),
+}

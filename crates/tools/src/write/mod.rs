@@ -1,0 +1,83 @@
+//! `write`: a whole file, atomically.
+
+#[cfg(test)]
+mod tests;
+
+use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx};
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::sync::Arc;
+
+pub struct Write;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The file: absolute, or relative to the working directory.
+    #[serde(rename = "filePath", alias = "file_path", alias = "path", alias = "filepath")]
+    file_path: String,
+    /// All that the file shall hold.
+    #[serde(alias = "contents", alias = "text")]
+    content: String,
+}
+
+#[async_trait]
+impl Tool for Write {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("write", include_str!("prompt.md")).aliases(&["Write"]).permission("edit")
+    }
+
+    fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let mut accesses = vec![Access::new("edit", files::relative(&path, &cx.worktree))];
+        accesses.extend(files::outside(&path, Purpose::Write, cx));
+        accesses
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let seen = Arc::clone(&cx.files);
+        files::blocking("write", move || write(&path, &args.content, &seen)).await.map(Output::text)
+    }
+}
+
+fn write(path: &Path, content: &str, seen: &Seen) -> Result<String, Error> {
+    let _alone = seen.writing();
+    let before = existing(path)?;
+    let style = match &before {
+        Some(before) => style(path, before, seen)?,
+        None => Text::default(),
+    };
+    let stamp = files::save(path, &style.encode(content), before.as_ref())?;
+    seen.note(path, stamp);
+    let what = if before.is_some() { "replaced" } else { "made" };
+    let lines = content.lines().count();
+    Ok(format!("{what} `{}`: {lines} lines, {} bytes", path.display(), content.len()))
+}
+
+fn existing(path: &Path) -> Result<Option<Metadata>, Error> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => files::regular(path).map(Some),
+    }
+}
+
+/// The line endings to keep, once it is clear that the model knows what it replaces.
+fn style(path: &Path, before: &Metadata, seen: &Seen) -> Result<Text, Error> {
+    let refuse = |why: &str| Err(Error::tell(format!("`{}` {why}", path.display())));
+    match seen.state(path, Stamp::of(before)) {
+        State::Fresh => {}
+        State::Unread => return refuse("exists and you have not read it: read it first"),
+        State::Changed => return refuse("was changed since you read it: read it again first"),
+    }
+    if before.len() > MAX_EDITED {
+        return refuse("is too large to be replaced here: use `bash`");
+    }
+    let bytes = fs::read(path).map_err(|error| files::missing(path, &error))?;
+    Ok(Text::decode(bytes).unwrap_or_default())
+}

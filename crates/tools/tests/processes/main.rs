@@ -1,0 +1,46 @@
+//! Real processes through a real reaper. This program is its own gateway, reaper and runner, told apart by an argument.
+
+mod cases;
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("reaper") => convoke_tools::process::reaper_main(),
+        Some("runner") => convoke_tools::process::runner_main(),
+        Some("gateway") => support::gateway(&args[1..]),
+        _ if args.iter().any(|arg| arg == "--list") => list(),
+        _ => run(&args),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "this is what test runners ask for")]
+fn list() -> ExitCode {
+    for (name, _) in cases::ALL {
+        println!("{name}: test");
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(args: &[String]) -> ExitCode {
+    let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let mut failed = Vec::new();
+    for (name, case) in cases::ALL {
+        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
+            continue;
+        }
+        let passed = std::panic::catch_unwind(case).is_ok();
+        eprintln!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
+        if !passed {
+            failed.push(*name);
+        }
+    }
+    if failed.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        eprintln!("failed: {failed:?}");
+        ExitCode::FAILURE
+    }
+}
