@@ -1,0 +1,312 @@
+//! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
+
+use super::think::Asked;
+use super::{Actor, GRACE, Outcome, Stop};
+use crate::now;
+use crate::spawner::{CallSpawner, Effects};
+use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
+use proto::letter::Settled;
+use proto::{Action, AskId, CallId, Entry, Event};
+use serde_json::value::RawValue;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use store::{Ask, AskChange, Batch, WaitChange};
+use tokio::task::JoinError;
+use tools::{Access, AnyTool, Error, Output, ToolCx};
+
+/// A call with what the rules said about it.
+pub(super) struct Judged {
+    pub(super) call: Call,
+    verdict: Verdict,
+}
+
+enum Verdict {
+    Run(&'static dyn AnyTool),
+    Ask(Ask),
+    Refuse(State, String),
+}
+
+/// What a call came back with.
+pub(super) struct Called {
+    call: CallId,
+    result: Result<Output, Error>,
+    effects: Effects,
+    ms: u64,
+}
+
+impl Actor {
+    /// Finds the tool, reads the arguments, and asks the rules.
+    pub(super) fn judge(&self, wire_id: Option<String>, name: &str, input: Box<RawValue>, asked: Asked) -> Judged {
+        let id = CallId::new();
+        let (tool, verdict) = match tools::find(name) {
+            Some(tool) => (tool.spec().name.to_owned(), self.verdict(&id, tool, &input, asked)),
+            None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
+        };
+        let decision = match verdict {
+            Verdict::Run(_) => Decision::Run,
+            Verdict::Ask(_) => Decision::Ask,
+            Verdict::Refuse(..) => Decision::Deny,
+        };
+        Judged { call: Call { id, tool, input, decision, wire_id }, verdict }
+    }
+
+    fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
+        let name = tool.spec().name;
+        if !self.role.shows(name) && asked == Asked::ByTheModel {
+            let agent = &self.role.profile.name;
+            return Verdict::Refuse(
+                State::Denied,
+                format!("the agent `{agent}` may not use `{name}` here: do without it"),
+            );
+        }
+        if input.get().starts_with('"') {
+            return Verdict::Refuse(
+                State::Error,
+                format!("the arguments of `{name}` are not valid JSON: send one JSON object"),
+            );
+        }
+        let accesses = match tool.access(input, &self.context(id)) {
+            Ok(accesses) => accesses,
+            Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
+        };
+        let mut asks: Vec<Access> = Vec::new();
+        for access in accesses {
+            let said = self.role.policy.judge(&access.permission, &access.pattern);
+            match said.action {
+                Action::Allow => {}
+                Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
+                Action::Ask => asks.push(access),
+                Action::Deny => {
+                    let (permission, pattern) = (&access.permission, &access.pattern);
+                    let why =
+                        format!("the rules deny `{permission}` for `{pattern}`: find another way, or ask the person");
+                    return Verdict::Refuse(State::Denied, why);
+                }
+            }
+        }
+        if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+    }
+
+    /// One question for all that a call wants: the strongest permission first.
+    fn ask(&self, call: &CallId, tool: &str, asks: &[Access]) -> Ask {
+        let permission = asks[0].permission.clone();
+        let same = || asks.iter().filter(|access| access.permission == permission);
+        Ask {
+            id: AskId::new(),
+            session: self.row.id.clone(),
+            root: self.row.root.clone(),
+            call: call.clone(),
+            agent: self.role.profile.name.clone(),
+            tool: tool.to_owned(),
+            patterns: asks.iter().map(|access| access.pattern.clone()).collect(),
+            always: same().map(|access| access.always.clone()).collect(),
+            permission: permission.clone(),
+            created: now(),
+            until: now() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
+            reply: None,
+        }
+    }
+
+    /// What is stored with the reply beside the call itself.
+    pub(super) fn add_verdict(&self, batch: &mut Batch, judged: &Judged) {
+        match &judged.verdict {
+            Verdict::Run(_) => {}
+            Verdict::Ask(ask) => {
+                let on = On::Ask { ask: ask.id.clone() };
+                batch.entries.push(Entry::Waiting(Waiting {
+                    call: judged.call.id.clone(),
+                    on,
+                    until: Some(ask.until),
+                }));
+                batch.asks.push(AskChange::Open(ask.clone()));
+            }
+            Verdict::Refuse(state, why) => batch.entries.push(result(&judged.call.id, *state, why.clone())),
+        }
+    }
+
+    /// Starts what may run and tells people what is asked; all of it is stored by now.
+    pub(super) fn begin(&mut self, calls: Vec<Judged>) {
+        for judged in calls {
+            match judged.verdict {
+                Verdict::Run(tool) => self.start(tool, judged.call.id, judged.call.input),
+                Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
+                Verdict::Refuse(..) => {}
+            }
+        }
+    }
+
+    /// Runs a stored call as a task of this actor.
+    pub(super) fn start(&mut self, tool: &'static dyn AnyTool, call: CallId, input: Box<RawValue>) {
+        let spawner = Arc::new(self.spawner(&call));
+        let cx = ToolCx { spawner: spawner.clone(), ..self.context(&call) };
+        let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
+        let (cancel, id) = (self.work.clone(), call.clone());
+        let task = self.tasks.spawn(async move {
+            let begun = Instant::now();
+            let run = async {
+                // Calls that only wait take no slot and no place among those that run at once.
+                let _room = if waits { None } else { Some((gate.acquire_owned().await, slot.acquire().await)) };
+                tool.run(&input, &cx).await
+            };
+            let late = async {
+                cancel.cancelled().await;
+                tokio::time::sleep(GRACE).await;
+            };
+            let result = tokio::select! {
+                result = run => result,
+                () = late => Err(Error::Cancelled),
+            };
+            Outcome::Called(Called { call, result, effects: spawner.effects(), ms: begun.elapsed().as_millis() as u64 })
+        });
+        self.running.insert(task.id(), id);
+    }
+
+    /// Calls came back: results, or waits with what they start, in one commit.
+    pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let mut to_check = Vec::new();
+        for called in calls {
+            if self.view.find(&called.call).is_none() {
+                continue;
+            }
+            match called.result {
+                Ok(Output { wait: Some(on), .. }) => {
+                    if let On::Run { session, .. } = &on {
+                        batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
+                        // A child that was just made waits for nobody: no circle can go through it.
+                        if called.effects.open.iter().all(|opened| &opened.id != session) {
+                            to_check.push(called.call.clone());
+                        }
+                    }
+                    batch.entries.push(Entry::Waiting(Waiting { call: called.call, on, until: None }));
+                    batch.open.extend(called.effects.open);
+                    batch.post.extend(called.effects.post);
+                }
+                done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
+            }
+        }
+        self.commit(batch).await?;
+        self.withdraw_circles(to_check).await
+    }
+
+    /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
+    async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
+        if calls.is_empty() || !self.rt.store.waits_in_circle(&self.row.id).await? {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        for call in calls {
+            let why = "waiting for that session would close a circle: it waits, through others, for this one";
+            batch.entries.push(result(&call, State::Error, why.into()));
+            batch.waits.push(WaitChange::Remove { call });
+        }
+        self.commit(batch).await
+    }
+
+    /// The entry for a call that is over.
+    fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+        let (state, output, data) = match result {
+            Ok(output) => (State::Ok, output.text, output.data),
+            Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
+            Err(error @ Error::Broken { .. }) => {
+                tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
+                (State::Error, error.to_string(), None)
+            }
+            Err(Error::Tell(why)) => (State::Error, why, None),
+        };
+        Entry::Result(CallResult { call: call.clone(), state, output, data, ms })
+    }
+
+    /// What a waiting call waited for has come: its tool finds the words.
+    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
+        let Some(open) = self.view.find(&settled.call) else { return };
+        let finished = &settled.finished;
+        let output = match tools::find(&open.call.tool) {
+            Some(tool) => tool.settle(&open.call.input, finished).map_err(|error| error.to_string()),
+            None => Ok(Output::text(finished.text.clone())),
+        };
+        let mut entry = match output {
+            Ok(output) => self.outcome(&settled.call, Ok(output), finished.ms),
+            Err(why) => result(&settled.call, State::Error, why),
+        };
+        if let Entry::Result(result) = &mut entry
+            && finished.outcome != proto::Outcome::Ok
+        {
+            result.state = State::Error;
+        }
+        batch.entries.push(entry);
+        batch.waits.push(WaitChange::Remove { call: settled.call.clone() });
+    }
+
+    /// A tool panicked: that ends its call, and nothing else.
+    pub(super) fn panicked(&mut self, error: &JoinError) -> Option<Called> {
+        let call = self.running.remove(&error.id())?;
+        tracing::error!(session = %self.row.id, %call, %error, "a tool panicked");
+        let result = Err(Error::Tell("the tool broke down inside; the operator can find out why in the log".into()));
+        Some(Called { call, result, effects: Effects::default(), ms: 0 })
+    }
+
+    /// The end of calls that were stopped: what finished all the same keeps its result.
+    pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
+        let mut finished: Vec<Called> =
+            called.into_iter().filter(|c| c.result.as_ref().is_ok_and(|o| o.wait.is_none())).collect();
+        let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
+        open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
+            Some(at) => {
+                let called = finished.swap_remove(at);
+                self.outcome(&called.call, called.result, called.ms)
+            }
+            None => result(&open.call.id, State::Interrupted, why.to_owned()),
+        })
+        .collect()
+    }
+
+    fn context(&self, call: &CallId) -> ToolCx {
+        ToolCx {
+            session: self.row.id.clone(),
+            call: call.clone(),
+            agent: self.role.profile.name.clone(),
+            dir: self.role.dir.clone(),
+            worktree: self.role.worktree.clone(),
+            outputs: self.rt.outputs.clone(),
+            cancel: self.work.clone(),
+            processes: self.rt.processes.clone(),
+            spawner: Arc::new(self.spawner(call)),
+            files: self.files.clone(),
+        }
+    }
+
+    fn spawner(&self, call: &CallId) -> CallSpawner {
+        CallSpawner {
+            store: self.rt.store.clone(),
+            agents: self.rt.agents.clone(),
+            limits: self.rt.limits.clone(),
+            parent: Arc::new(self.row.clone()),
+            model: self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned),
+            policy: self.role.policy.clone(),
+            call: call.clone(),
+            planned: self.planned.clone(),
+            effects: Mutex::default(),
+        }
+    }
+}
+
+/// The entry for a call that ended without running to its end.
+pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
+    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0 })
+}
+
+fn unknown(name: &str) -> String {
+    let shown: String = name.chars().take(64).collect();
+    format!("there is no tool `{shown}`; the nearest are: {}", tools::nearest(name, 3).join(", "))
+}
+
+pub(super) fn asked_event(ask: &Ask) -> Event {
+    Event::Ask {
+        ask_id: ask.id.clone(),
+        session_id: ask.session.clone(),
+        agent: ask.agent.clone(),
+        permission: ask.permission.clone(),
+        patterns: ask.patterns.clone(),
+    }
+}

@@ -1,0 +1,216 @@
+//! Control letters: obeyed at once, in order, in one commit.
+
+use super::calls::result;
+use super::role::Role;
+use super::runs::Ending;
+use super::{Actor, Stop};
+use crate::grant::Grant;
+use crate::now;
+use crate::view::OpenState;
+use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
+use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
+use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
+use std::sync::Arc;
+use store::{AskChange, Batch, Post, RunChange, RunEnd, WaitChange};
+
+impl Actor {
+    pub(super) async fn obey(&mut self) -> Result<(), Stop> {
+        let letters: Vec<Letter> = self.inbox.controls().cloned().collect();
+        let mut batch = Batch { consume: letters.iter().map(|letter| letter.id.clone()).collect(), ..Batch::default() };
+        let (mut start, mut aborts) = (Vec::new(), Vec::new());
+        for letter in letters {
+            match letter.body {
+                Body::Settled(settled) => self.settle(&mut batch, &settled),
+                Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
+                Body::Switch(switch) => self.switched(&mut batch, switch),
+                Body::Compact(_) => {
+                    let pending =
+                        Compaction { state: CompactionState::Pending, auto: false, summary: None, keeps_from: None };
+                    batch.entries.push(Entry::Compaction(pending));
+                }
+                Body::Abort(abort) => aborts.push(abort),
+                // Nobody posts these as control letters; one that is there all the same must not come up for ever.
+                Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
+            }
+        }
+        let mut over = false;
+        for abort in aborts {
+            over |= self.aborted(&mut batch, &abort, over).await?;
+        }
+        let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
+        self.commit(batch).await?;
+        if new_role {
+            self.take_role();
+        }
+        for call in start {
+            self.go_on_with(&call);
+        }
+        Ok(())
+    }
+
+    /// An ask was answered: the call starts now, or is refused. Returns the call that may start.
+    async fn answered(&self, batch: &mut Batch, answer: &Answer) -> Result<Option<CallId>, Stop> {
+        let waits_for_it =
+            |state: &OpenState| matches!(state, OpenState::Waiting { on: On::Ask { ask }, .. } if ask == &answer.ask);
+        let Some(open) = self.view.open().iter().find(|open| waits_for_it(&open.state)) else { return Ok(None) };
+        let call = open.call.id.clone();
+        batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
+        if answer.reply == AskReply::Reject {
+            let why = answer.message.as_deref().unwrap_or("no reason was given");
+            batch.entries.push(result(&call, State::Denied, format!("the person said no: {why}")));
+            return Ok(None);
+        }
+        if answer.reply == AskReply::Always
+            && let Some(ask) = self.rt.store.ask(&answer.ask).await?
+        {
+            let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+            let allow = |pattern: &String| Rule::new(&ask.permission, pattern, Action::Allow);
+            grant.rules.extend(ask.always.iter().map(allow));
+            batch.row.policy = Some(grant.write());
+        }
+        batch.entries.push(Entry::Started(Started { call: call.clone() }));
+        Ok(Some(call))
+    }
+
+    fn go_on_with(&mut self, call: &CallId) {
+        let Some(open) = self.view.find(call) else { return };
+        let call = open.call.clone();
+        if let Some(tool) = tools::find(&call.tool) {
+            self.start(tool, call.id.clone(), call.input.clone());
+        }
+    }
+
+    fn switched(&self, batch: &mut Batch, switch: proto::letter::Switch) {
+        batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
+        batch.row.model = switch.model.clone().or(batch.row.model.take());
+        batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        batch.entries.push(Entry::Switch(switch));
+    }
+
+    /// The profile, the rules or the directory changed: everything that depends on them is made anew.
+    pub(super) fn take_role(&mut self) {
+        self.role = Arc::new(Role::new(&self.rt, &self.row, self.view.agent().unwrap_or(&self.row.agent)));
+        self.mind = None;
+    }
+
+    /// Stops the run that is meant, and those it waits for. True when the run under way is over.
+    async fn aborted(&mut self, batch: &mut Batch, abort: &Abort, over: bool) -> Result<bool, Stop> {
+        let current = self.view.answering().map(|now| now.run.clone()).filter(|_| !over);
+        let meant = match (&abort.run, &current) {
+            (None, _) => true,
+            (Some(run), Some(current)) => run == current || self.is_alias(run, current).await?,
+            (Some(_), None) => false,
+        };
+        if meant && let Some(run) = &current {
+            self.stop_run(batch, run, abort.reason).await;
+        }
+        self.withdraw_queued(batch, abort, current.is_some() && !meant);
+        Ok(meant && current.is_some())
+    }
+
+    async fn is_alias(&self, run: &RunId, of: &RunId) -> Result<bool, Stop> {
+        Ok(self.rt.store.run(run).await?.is_some_and(|found| &found.id == of))
+    }
+
+    async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) {
+        let why = words(reason);
+        let called = self.stop_work().await;
+        let settled = |entry: &Entry| match entry {
+            Entry::Result(result) => Some(result.call.clone()),
+            _ => None,
+        };
+        let settled: Vec<CallId> = batch.entries.iter().filter_map(settled).collect();
+        for open in self.view.open().iter().filter(|open| !settled.contains(&open.call.id)) {
+            match &open.state {
+                OpenState::Waiting { on: On::Run { run, session }, .. } => {
+                    batch.post.push(self.abort_letter(session, run, &open.call.id));
+                    batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
+                }
+                OpenState::Waiting { on: On::Ask { ask }, .. } => {
+                    batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
+                }
+                OpenState::Waiting { .. } | OpenState::Running => {}
+            }
+        }
+        batch.entries.extend(self.stopped_entries(called, &settled, &format!("the call was stopped: {why}")));
+        tracing::debug!(session = %self.row.id, %run, why, "run stopped");
+        let code = if reason == Reason::Timeout { Code::Timeout } else { Code::Cancelled };
+        self.add_ending(batch, Ending { code: Some(code), ..Ending::cancelled(why) });
+    }
+
+    /// The end of a parent's run reaches the children it waits for, and through them their processes.
+    fn abort_letter(&self, child: &proto::SessionId, run: &RunId, call: &CallId) -> Post {
+        let letter = Letter {
+            id: LetterId::derived("abort_", call.as_str()),
+            to: child.clone(),
+            from: Sender::Session { id: self.row.id.clone() },
+            class: Class::Control,
+            body: Body::Abort(Abort { reason: Reason::Parent, run: Some(run.clone()) }),
+            provenance: None,
+            report: None,
+            expires: None,
+        };
+        Post { letter, person: false, queue: None }
+    }
+
+    /// Prompts that nobody has taken yet are withdrawn with the rest.
+    fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort, other_goes_on: bool) {
+        let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
+        for letter in self.inbox.queued().filter(meant) {
+            let why = words(abort.reason);
+            batch.consume.push(letter.id.clone());
+            if matches!(letter.body, Body::Prompt(_)) {
+                batch.runs.push(RunChange::End(RunEnd {
+                    run: letter.id.run(),
+                    outcome: proto::Outcome::Cancelled,
+                    code: Some(Code::Cancelled),
+                    message: Some(why.into()),
+                    hint: None,
+                    answer: None,
+                    usage: proto::Usage::default(),
+                }));
+            }
+            if let Some(report) = &letter.report {
+                batch.post.push(self.report_letter(&letter.id.run(), report, &Ending::cancelled(why), String::new()));
+            }
+            batch.entries.push(Entry::Notice(Notice { text: format!("A queued message was withdrawn: {why}") }));
+        }
+        let idle = self.view.answering().is_none() && !other_goes_on;
+        if idle && batch.row.status.is_none() {
+            batch.row.status = Some(self.status_after(&Ending::cancelled(words(abort.reason)), batch.consume.len()));
+        }
+    }
+
+    /// Asks that nobody answered in time are answered with no.
+    pub(super) async fn give_up_late_waits(&mut self) -> Result<(), Stop> {
+        if self.view.next_deadline().is_none_or(|at| at > now()) {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        for open in self.view.open() {
+            let OpenState::Waiting { on, until: Some(until) } = &open.state else { continue };
+            if *until > now() {
+                continue;
+            }
+            let why = match on {
+                On::Ask { ask } => {
+                    batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
+                    "nobody answered the question in time: do without it, or ask the person in your answer"
+                }
+                On::Run { .. } | On::Letter { .. } | On::Timer => "the wait ended without an answer",
+            };
+            batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
+            batch.entries.push(result(&open.call.id, State::Denied, why.into()));
+        }
+        self.commit(batch).await
+    }
+}
+
+fn words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::User => "stopped by the user",
+        Reason::Parent => "stopped with the session that started it",
+        Reason::Timeout => "out of time",
+        Reason::Shutdown => "the gateway shut down",
+    }
+}

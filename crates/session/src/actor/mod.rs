@@ -1,0 +1,377 @@
+//! The actor: the sole owner of one session's log while it is awake.
+//!
+//! It wakes, drains its inbox, asks [`decide`] what comes next, does that, and commits. Everything it learns comes from
+//! its own tasks (a model's reply, a call's outcome) or from its stored inbox. It never waits for a model, a tool or a
+//! person while it could be reading letters.
+
+mod calls;
+mod control;
+mod role;
+mod runs;
+mod think;
+
+use crate::decide::{Inbox, Limits, Next, decide};
+use crate::hub::Hub;
+use crate::registry::Handle;
+use crate::runtime::Inner;
+use crate::slots::SessionSlot;
+use crate::transcript::Transcript;
+use crate::view::View;
+use crate::{now, registry::Registry};
+use calls::Called;
+use proto::letter::Report;
+use proto::{CallId, Entry, Event, SessionId};
+use role::Role;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use store::{Batch, Fence, RunChange, Session};
+use think::Mind;
+use tokio::task::{Id, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// How long an idle session stays in memory, so that a person's next prompt finds it warm.
+const LINGER: Duration = Duration::from_secs(10);
+/// How long work may take to stop once it is told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Why an actor ends.
+#[derive(Debug)]
+pub(crate) enum Leave {
+    /// Nothing is left to do; it was removed from the registry.
+    Asleep,
+    /// The gateway is stopping.
+    Stopped,
+    /// Somebody else owns the session now.
+    Fenced,
+    /// The store cannot be written or read at the moment.
+    Trouble(store::Error),
+}
+
+/// Why a step did not come to its end.
+#[derive(Debug)]
+enum Stop {
+    /// Letters came in that the commit did not know of: look again.
+    Unread,
+    Leave(Leave),
+}
+
+impl From<store::Error> for Stop {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Unread(_) => Self::Unread,
+            store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
+            store::Error::Closed => Self::Leave(Leave::Stopped),
+            other => Self::Leave(Leave::Trouble(other)),
+        }
+    }
+}
+
+/// What a task of this actor came back with.
+enum Outcome {
+    Said(Option<Result<llm::Reply, llm::Error>>),
+    Called(Called),
+}
+
+pub(crate) struct Actor {
+    rt: Arc<Inner>,
+    handle: Arc<Handle>,
+    row: Session,
+    fence: Fence,
+    view: View,
+    inbox: Inbox,
+    talk: Talk,
+    role: Arc<Role>,
+    mind: Option<Mind>,
+    tasks: JoinSet<Outcome>,
+    /// Which call a task runs, for one that panics.
+    running: HashMap<Id, CallId>,
+    thinking: bool,
+    /// Cancels all that is under way.
+    work: CancellationToken,
+    slot: Arc<SessionSlot>,
+    gate: Arc<tokio::sync::Semaphore>,
+    files: Arc<tools::files::Seen>,
+    /// Who hears of the end of the run under way.
+    report: Option<Report>,
+    /// Children that calls have prepared and no commit has made yet.
+    planned: Arc<AtomicU64>,
+}
+
+/// The conversation for the model: entries until a model is asked, fragments from then on.
+enum Talk {
+    Loaded(Vec<Entry>),
+    Ready(Transcript),
+}
+
+impl Actor {
+    /// Reads the session and works until there is nothing left to do.
+    pub(crate) async fn live(
+        rt: Arc<Inner>,
+        session: SessionId,
+        handle: Arc<Handle>,
+        stop: CancellationToken,
+    ) -> Leave {
+        handle.take_dirty();
+        let mut actor = match rt.store.wake(&session).await {
+            Ok(awake) => Self::of(rt, handle, awake),
+            Err(store::Error::NoSession(_)) => return Leave::Fenced,
+            Err(error) => return Leave::Trouble(error),
+        };
+        let leave = match actor.recover().await {
+            Ok(()) | Err(Stop::Unread) => actor.work_until(stop).await,
+            Err(Stop::Leave(leave)) => leave,
+        };
+        actor.wind_down(&leave).await;
+        leave
+    }
+
+    fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
+        let view = View::of(awake.entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let mut inbox = Inbox::default();
+        inbox.extend(awake.inbox);
+        let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
+        Self {
+            slot: Arc::new(SessionSlot::new(&rt.slots, &awake.row.root)),
+            gate: Arc::new(tokio::sync::Semaphore::new(rt.limits.calls.max(1) as usize)),
+            talk: Talk::Loaded(awake.entries.into_iter().map(|stored| stored.entry).collect()),
+            row: awake.row,
+            fence: Fence::Claim,
+            mind: None,
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            thinking: false,
+            work: CancellationToken::new(),
+            files: Arc::default(),
+            report: None,
+            planned: Arc::default(),
+            rt,
+            handle,
+            view,
+            inbox,
+            role: Arc::new(role),
+        }
+    }
+
+    async fn work_until(&mut self, stop: CancellationToken) -> Leave {
+        loop {
+            match self.advance().await {
+                Ok(()) => {}
+                Err(Stop::Unread) => continue,
+                Err(Stop::Leave(leave)) => return leave,
+            }
+            let idle = self.view.answering().is_none() && self.inbox.is_empty();
+            self.handle.set_busy(!idle);
+            let outcome = tokio::select! {
+                () = stop.cancelled() => return Leave::Stopped,
+                () = self.handle.hinted() => None,
+                Some(outcome) = self.tasks.join_next_with_id() => Some(outcome),
+                () = until(self.view.next_deadline()) => None,
+                () = tokio::time::sleep(LINGER), if idle => {
+                    if self.registry().sleep(&self.row.id, &self.handle) { return Leave::Asleep }
+                    None
+                }
+            };
+            if let Some(outcome) = outcome
+                && let Err(Stop::Leave(leave)) = self.outcomes(outcome).await
+            {
+                return leave;
+            }
+        }
+    }
+
+    /// Does what comes next until something has to be waited for.
+    async fn advance(&mut self) -> Result<(), Stop> {
+        self.give_up_late_waits().await?;
+        loop {
+            self.read_inbox().await?;
+            let next = decide(&self.view, &self.inbox, &self.limits());
+            // A reply under way is a step: only control letters are taken before it ends.
+            if self.thinking && next != Next::Obey {
+                return Ok(());
+            }
+            match next {
+                Next::Obey => self.obey().await?,
+                Next::Settle | Next::Rest => return Ok(()),
+                Next::Take(count) => self.take(count).await?,
+                Next::End => self.end_answered().await?,
+                Next::RunSubtask => self.dispatch_mentions().await?,
+                Next::Compact => self.out_of_room().await?,
+                Next::Conclude => return self.think(think::Tools::Withheld).await,
+                Next::CallModel => return self.think(think::Tools::Offered).await,
+            }
+        }
+    }
+
+    async fn read_inbox(&mut self) -> Result<(), Stop> {
+        if self.handle.take_dirty() {
+            let letters = self.rt.store.inbox(&self.row.id, self.inbox.read_up_to()).await?;
+            self.inbox.extend(letters);
+        }
+        Ok(())
+    }
+
+    /// Handles an outcome, and every other one that is ready: their entries share a commit.
+    async fn outcomes(&mut self, first: Result<(Id, Outcome), tokio::task::JoinError>) -> Result<(), Stop> {
+        let mut called = Vec::new();
+        let mut next = Some(first);
+        while let Some(outcome) = next {
+            match outcome {
+                Ok((id, Outcome::Called(outcome))) => {
+                    self.running.remove(&id);
+                    called.push(outcome);
+                }
+                Ok((_, Outcome::Said(said))) => self.said(said).await?,
+                Err(error) => called.extend(self.panicked(&error)),
+            }
+            next = self.tasks.try_join_next_with_id();
+        }
+        if called.is_empty() { Ok(()) } else { self.called(called).await }
+    }
+
+    /// The one way to write: to the store, then into the view, then to whoever is concerned.
+    async fn commit(&mut self, mut batch: Batch) -> Result<(), Stop> {
+        let view = self.preview(&batch);
+        batch.at = now();
+        if batch.row.status.is_none() {
+            batch.row.status = view.busy_status();
+        }
+        let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
+        let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
+        let committed = match self.rt.store.commit(&self.row.id, self.fence, batch).await {
+            Ok(committed) => committed,
+            Err(store::Error::Unread(_)) => {
+                // Whoever posted it may not have come to the hint yet.
+                self.handle.mark_dirty();
+                return Err(Stop::Unread);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.handle.set_trouble(None);
+        self.planned.fetch_sub(opened, Ordering::SeqCst);
+        self.fence = Fence::Epoch(committed.epoch);
+        self.view = view;
+        self.inbox.consumed(&consumed);
+        self.talk.extend(entries);
+        self.changed(row, committed.seq);
+        self.tell_waiters(&moved);
+        for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
+            self.rt.wake(&receipt.to);
+        }
+        Ok(())
+    }
+
+    /// The view as it will be once `batch` is committed.
+    fn preview(&self, batch: &Batch) -> View {
+        let mut view = self.view.clone();
+        for (entry, seq) in batch.entries.iter().zip(self.row.seq + 1..) {
+            view.apply(seq, entry);
+        }
+        view
+    }
+
+    /// Keeps the row in step with what was stored, and tells watchers.
+    fn changed(&mut self, change: store::RowChange, seq: u64) {
+        self.row.seq = seq;
+        if let Some(status) = change.status
+            && status != self.row.status
+        {
+            self.row.status = status;
+            let session_id = self.row.id.clone();
+            self.hub().publish(&self.row.root, &Event::Status { session_id, status });
+        }
+        self.row.agent = change.agent.unwrap_or_else(|| self.row.agent.clone());
+        self.row.model = change.model.or(self.row.model.take());
+        self.row.cwd = change.cwd.unwrap_or_else(|| self.row.cwd.clone());
+        self.row.title = change.title.or(self.row.title.take());
+        self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
+        self.row.started = change.started.or(self.row.started);
+        if let Some((attempts, seq)) = change.attempts {
+            (self.row.attempts, self.row.attempt_seq) = (attempts, seq);
+        }
+    }
+
+    /// Whoever waits for a run that ended, or that joined another, looks again.
+    fn tell_waiters(&mut self, moved: &[String]) {
+        if self.view.answering().is_none() {
+            self.report = None;
+            self.rt.waiters.tell(self.row.root.as_str());
+        }
+        moved.iter().for_each(|run| self.rt.waiters.tell(run));
+    }
+
+    fn limits(&self) -> Limits {
+        let context = self.mind.as_ref().map_or(0, Mind::room);
+        Limits { steps: self.role.profile.steps, context }
+    }
+
+    /// Stops what is under way, and tells a restart that this was no crash.
+    async fn wind_down(&mut self, leave: &Leave) {
+        if !matches!(leave, Leave::Asleep) {
+            self.stop_work().await;
+        }
+        if matches!(leave, Leave::Stopped) && self.view.answering().is_some() && self.row.attempts > 0 {
+            let row = store::RowChange { attempts: Some((0, 0)), ..Default::default() };
+            if let Err(stop) = self.commit(Batch { row, ..Batch::default() }).await {
+                tracing::debug!(session = %self.row.id, ?stop, "could not note the graceful stop");
+            }
+        }
+    }
+
+    /// Cancels every task and returns what calls came back with.
+    async fn stop_work(&mut self) -> Vec<Called> {
+        self.work.cancel();
+        let mut called = Vec::new();
+        let ended = async {
+            while let Some(outcome) = self.tasks.join_next().await {
+                if let Ok(Outcome::Called(outcome)) = outcome {
+                    called.push(outcome);
+                }
+            }
+        };
+        if tokio::time::timeout(GRACE * 2, ended).await.is_err() {
+            tracing::warn!(session = %self.row.id, "work did not stop in time and was dropped");
+        }
+        self.tasks.shutdown().await;
+        self.running.clear();
+        self.thinking = false;
+        self.work = CancellationToken::new();
+        called
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.rt.registry
+    }
+
+    fn hub(&self) -> &Hub {
+        &self.rt.hub
+    }
+}
+
+impl Talk {
+    fn extend(&mut self, entries: Vec<Entry>) {
+        match self {
+            Self::Loaded(loaded) => loaded.extend(entries),
+            Self::Ready(transcript) => entries.iter().for_each(|entry| transcript.apply(entry)),
+        }
+    }
+}
+
+/// Runs that a batch ends or lets join another.
+fn moved_runs(batch: &Batch) -> Vec<String> {
+    let moved = |change: &RunChange| match change {
+        RunChange::Alias { run, .. } => Some(run.to_string()),
+        RunChange::End(end) => Some(end.run.to_string()),
+        RunChange::Start { .. } => None,
+    };
+    batch.runs.iter().filter_map(moved).collect()
+}
+
+/// Resolves when a deadline passes; never without one.
+async fn until(deadline: Option<proto::Millis>) {
+    match deadline {
+        Some(at) => tokio::time::sleep(Duration::from_millis(u64::try_from(at - now()).unwrap_or(0))).await,
+        None => std::future::pending().await,
+    }
+}

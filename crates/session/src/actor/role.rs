@@ -1,0 +1,80 @@
+//! What a session runs as: its profile, what that may do, and the tools it is therefore shown.
+
+use crate::agents::Profile;
+use crate::grant::Grant;
+use crate::runtime::Inner;
+use bytes::Bytes;
+use llm::{Provider, ToolSpec};
+use proto::Action;
+use rules::Policy;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::Session;
+use tools::{AgentInfo, AnyTool, Audience};
+
+pub(super) struct Role {
+    pub(super) profile: Profile,
+    pub(super) policy: Arc<Policy>,
+    pub(super) dir: PathBuf,
+    /// The repository that holds `dir`, or `dir` itself.
+    pub(super) worktree: PathBuf,
+    tools: Vec<&'static dyn AnyTool>,
+    audience: Audience,
+}
+
+impl Role {
+    /// An agent that is gone from the configuration falls back to the default one.
+    pub(super) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
+        let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
+        let profile = profile.expect("the default agent exists").clone();
+        let policy = Grant::read(&row.policy).policy(&profile, &rt.agents);
+        let may_start =
+            |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
+        let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
+        let audience = Audience { agents: rt.agents.list().filter(|a| may_start(a)).map(info).collect() };
+        let shown = |tool: &&'static dyn AnyTool| {
+            let spec = tool.spec();
+            policy.shows(spec.permission)
+                && profile.wants(spec.name)
+                && (spec.permission != "task" || !audience.agents.is_empty())
+        };
+        let tools = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
+        let dir = PathBuf::from(&row.cwd);
+        Self { worktree: worktree(&dir), dir, tools, audience, policy: Arc::new(policy), profile }
+    }
+
+    pub(super) fn shows(&self, tool: &str) -> bool {
+        self.tools.iter().any(|shown| shown.spec().name == tool)
+    }
+
+    /// The tool list as the provider is sent it.
+    pub(super) fn encode_tools(&self, provider: &dyn Provider) -> Bytes {
+        if self.tools.is_empty() {
+            return Bytes::new();
+        }
+        let spec = |tool: &&'static dyn AnyTool| {
+            let spec = tool.spec();
+            let description = tool.describe(&self.audience).unwrap_or_else(|| spec.description.trim().to_owned());
+            ToolSpec { name: spec.name.to_owned(), description, schema: spec.schema }
+        };
+        provider.encode_tools(&self.tools.iter().map(spec).collect::<Vec<_>>())
+    }
+
+    /// The system part: stable for as long as the role is.
+    pub(super) fn system(&self, row: &Session) -> String {
+        let mut text = self.profile.prompt.clone();
+        text.push_str(&format!("\n\nYou work in `{}`", row.cwd));
+        if self.worktree != self.dir {
+            text.push_str(&format!(", inside the repository `{}`", self.worktree.display()));
+        }
+        text.push_str(&format!(". This session is `{}`; you run as the agent `{}`.", row.id, self.profile.name));
+        if let Some(parent) = &row.parent {
+            text.push_str(&format!(" You were started by the session `{parent}`, which gets your final answer."));
+        }
+        text
+    }
+}
+
+fn worktree(dir: &Path) -> PathBuf {
+    dir.ancestors().find(|above| above.join(".git").exists()).unwrap_or(dir).to_owned()
+}

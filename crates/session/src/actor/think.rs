@@ -1,0 +1,226 @@
+//! Asking the model, and making of its reply an entry and calls.
+
+use super::calls::Judged;
+use super::runs::Ending;
+use super::{Actor, Outcome, Stop, Talk};
+use crate::decide::{Next, decide};
+use crate::transcript::Transcript;
+use bytes::Bytes;
+use llm::{Delta, Model, Part, Provider, Request};
+use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text};
+use proto::{Code, Entry, Event, Usage};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use store::Batch;
+
+/// Who answers, and what it is shown.
+pub(super) struct Mind {
+    name: String,
+    provider: Arc<dyn Provider>,
+    model: Model,
+    system: String,
+    tools: Bytes,
+}
+
+impl Mind {
+    /// Tokens a conversation may fill before room has to be made.
+    pub(super) fn room(&self) -> u64 {
+        self.model.context.saturating_sub(self.model.output)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tools {
+    Offered,
+    /// The last step of a limited run: the model has to conclude.
+    Withheld,
+}
+
+const CONCLUDE: &str = "[notice from the runtime, not from a person] This was the last step of this run. No tools are \
+left: say now what was done, what was found, and what is still open.";
+
+impl Actor {
+    /// Starts a model call; its reply comes back as an outcome.
+    pub(super) async fn think(&mut self, tools: Tools) -> Result<(), Stop> {
+        let name = self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned);
+        if let Err(error) = self.ready(&name).await? {
+            self.end(Ending::error(Code::NotFound, &error.message, error.hint.as_deref())).await?;
+            return Ok(());
+        }
+        let (Some(mind), Talk::Ready(transcript)) = (&self.mind, &self.talk) else {
+            unreachable!("`ready` has made both");
+        };
+        let request = Request {
+            model: mind.model.clone(),
+            system: mind.system.clone(),
+            tools: if tools == Tools::Offered { mind.tools.clone() } else { Bytes::new() },
+            messages: if tools == Tools::Offered { transcript.messages() } else { transcript.with(CONCLUDE) },
+            temperature: self.role.profile.temperature,
+            top_p: self.role.profile.top_p,
+        };
+        let provider = mind.provider.clone();
+        let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
+        let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
+        self.thinking = true;
+        self.tasks.spawn(async move {
+            let asked = async {
+                let _slot = slot.acquire().await;
+                let mut seen = |delta: Delta| {
+                    if let Delta::Text(text) = delta {
+                        hub.publish(&root, &Event::Delta { session_id: session_id.clone(), text });
+                    }
+                };
+                provider.stream(request, &mut seen).await
+            };
+            tokio::select! {
+                said = asked => Outcome::Said(Some(said)),
+                () = cancel.cancelled() => Outcome::Said(None),
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes sure that the model, its tool list and the conversation in its format are at hand.
+    async fn ready(&mut self, name: &str) -> Result<Result<(), proto::Error>, Stop> {
+        if self.mind.as_ref().is_none_or(|mind| mind.name != name) {
+            let (provider, model) = match self.rt.model(name) {
+                Ok(found) => found,
+                Err(error) => return Ok(Err(error)),
+            };
+            let (system, tools) = (self.role.system(&self.row), self.role.encode_tools(provider.as_ref()));
+            self.mind = Some(Mind { name: name.to_owned(), provider, model, system, tools });
+        }
+        let provider = self.mind.as_ref().expect("made above").provider.clone();
+        match &mut self.talk {
+            Talk::Ready(transcript) if transcript.is_for(&provider) => {}
+            Talk::Ready(_) => {
+                // Another wire: the whole conversation is written anew, once.
+                let awake = self.rt.store.wake(&self.row.id).await?;
+                let entries: Vec<Entry> = awake.entries.into_iter().map(|stored| stored.entry).collect();
+                self.talk = Talk::Ready(written(provider, &entries));
+            }
+            Talk::Loaded(entries) => self.talk = Talk::Ready(written(provider, &std::mem::take(entries))),
+        }
+        Ok(Ok(()))
+    }
+
+    /// A model call ended. `None`: it was cancelled, and whoever did that goes on from there.
+    pub(super) async fn said(&mut self, said: Option<Result<llm::Reply, llm::Error>>) -> Result<(), Stop> {
+        self.thinking = false;
+        match said {
+            None => Ok(()),
+            Some(Ok(reply)) => {
+                let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
+                self.record(reply, model, Asked::ByTheModel).await
+            }
+            Some(Err(llm::Error::Overflow(_))) => {
+                let pending =
+                    Compaction { state: CompactionState::Pending, auto: true, summary: None, keeps_from: None };
+                self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
+            }
+            Some(Err(error)) => {
+                tracing::warn!(session = %self.row.id, %error, "no reply from the model");
+                self.end(Ending::error(Code::Provider, &error.to_string(), Some(error.hint()))).await
+            }
+        }
+    }
+
+    /// Mentions become `task` calls, as if the model had made them; the person asked, so nobody is asked again.
+    pub(super) async fn dispatch_mentions(&mut self) -> Result<(), Stop> {
+        let call = |task: &crate::view::Subtask| {
+            let input = serde_json::json!({
+                "description": task.description, "prompt": task.prompt, "subagent_type": task.agent,
+            });
+            Part::Call { id: None, tool: "task".into(), input: input.to_string() }
+        };
+        let parts = self.view.subtasks().iter().map(call).collect();
+        let reply = llm::Reply { parts, usage: Usage::default(), finish: Finish::ToolCalls };
+        self.record(reply, String::new(), Asked::ByThePerson).await
+    }
+
+    /// Stores a reply with the calls it makes, and only then starts them. A reply that ends the turn ends the run in the
+    /// same commit, unless letters came in meanwhile.
+    async fn record(&mut self, reply: llm::Reply, model: String, asked: Asked) -> Result<(), Stop> {
+        let judged: Vec<(Part, Option<Judged>)> =
+            reply.parts.into_iter().map(|part| self.judged(part, asked)).collect();
+        let mut batch = Batch::default();
+        let steps = self.view.answering().map_or(0, |now| now.steps);
+        batch.entries.push(Entry::Reply(Reply {
+            step: steps + u32::from(!model.is_empty()),
+            parts: judged.iter().map(|(part, call)| kept(part, call.as_ref())).collect(),
+            usage: reply.usage,
+            finish: reply.finish,
+            model,
+        }));
+        batch.row.spent = Some(reply.usage);
+        batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
+        let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
+        for call in &calls {
+            self.add_verdict(&mut batch, call);
+        }
+        self.commit_reply(batch).await?;
+        self.begin(calls);
+        Ok(())
+    }
+
+    async fn commit_reply(&mut self, batch: Batch) -> Result<(), Stop> {
+        if decide(&self.preview(&batch), &self.inbox, &self.limits()) == Next::End {
+            let mut last = batch.clone();
+            self.add_ending(&mut last, Ending::ok());
+            last.expect_unread = Some(self.inbox.len() as u32);
+            match self.commit(last).await {
+                Err(Stop::Unread) => {}
+                done => return done,
+            }
+        }
+        self.commit(batch).await
+    }
+
+    fn judged(&self, part: Part, asked: Asked) -> (Part, Option<Judged>) {
+        let call = match &part {
+            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked)),
+            Part::Text(_) | Part::Reasoning(_) => None,
+        };
+        (part, call)
+    }
+
+    /// There is no room left in the context. Compaction itself is not built yet, so the run ends and says so.
+    pub(super) async fn out_of_room(&mut self) -> Result<(), Stop> {
+        let message = "the conversation no longer fits the model's context";
+        self.end(Ending::error(
+            Code::Unavailable,
+            message,
+            Some("start a new session, or choose a model with a larger context"),
+        ))
+        .await
+    }
+}
+
+/// On whose wish a call is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    ByTheModel,
+    ByThePerson,
+}
+
+fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
+    let mut transcript = Transcript::new(provider);
+    entries.iter().for_each(|entry| transcript.apply(entry));
+    transcript
+}
+
+fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
+    match (part, call) {
+        (Part::Text(text), _) => ReplyPart::Text(Text { text: text.clone() }),
+        (Part::Reasoning(text), _) => ReplyPart::Reasoning(Text { text: text.clone() }),
+        (Part::Call { .. }, Some(judged)) => ReplyPart::Call(judged.call.clone()),
+        (Part::Call { .. }, None) => unreachable!("every call is judged"),
+    }
+}
+
+/// The argument text as it is when it is JSON; else as a JSON string, which no tool accepts.
+fn raw(input: &str) -> Box<RawValue> {
+    let text = if input.trim().is_empty() { "{}" } else { input.trim() };
+    RawValue::from_string(text.to_owned())
+        .unwrap_or_else(|_| serde_json::value::to_raw_value(input).expect("text is JSON"))
+}

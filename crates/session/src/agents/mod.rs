@@ -1,0 +1,156 @@
+//! Agents: the profiles a session can run as, built in and from the config (A1–A3).
+
+mod builtin;
+
+use config::Mode;
+use proto::{Error, Rule};
+use std::collections::BTreeMap;
+
+/// What a session runs as.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    pub name: String,
+    pub description: String,
+    pub mode: Mode,
+    /// Ours, not the user's.
+    pub native: bool,
+    /// Not offered to people or models.
+    pub hidden: bool,
+    /// `provider/model`.
+    pub model: Option<String>,
+    pub prompt: String,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    /// Model calls a run may make.
+    pub steps: Option<u32>,
+    /// Defaults, the user's global rules, the agent's own, the user's for this agent: in that order.
+    pub rules: Vec<Rule>,
+    /// Narrows the tools it is shown: the last entry that matches a name decides. Not inherited by children.
+    pub tools: Vec<(String, bool)>,
+    /// Rules that were written for this agent by name; a child may only spawn when they speak of `task`.
+    named: Vec<Rule>,
+}
+
+impl Profile {
+    /// Whether the agent's own rules name a permission, which lifts a default denial for children.
+    pub fn names(&self, permission: &str) -> bool {
+        self.named.iter().any(|rule| rule.permission == permission)
+    }
+
+    /// Whether the profile wants the tool shown; a list of nothing but wanted tools leaves out all others.
+    pub fn wants(&self, tool: &str) -> bool {
+        let last = self.tools.iter().rev().find(|(name, _)| rules::matches(name, tool));
+        last.map_or_else(
+            || self.tools.is_empty() || self.tools.iter().any(|(_, wanted)| !wanted),
+            |(_, wanted)| *wanted,
+        )
+    }
+
+    pub fn can_be_child(&self) -> bool {
+        self.mode != Mode::Primary && !self.hidden
+    }
+
+    pub fn can_be_root(&self) -> bool {
+        self.mode != Mode::Subagent && !self.hidden
+    }
+}
+
+/// All profiles, and which one answers when nobody else is asked for.
+#[derive(Debug, Clone)]
+pub struct Agents {
+    profiles: BTreeMap<String, Profile>,
+    default: String,
+    /// The user's global rules: what they deny stays denied.
+    global: Vec<Rule>,
+}
+
+impl Agents {
+    pub fn new(
+        config: &BTreeMap<String, config::Agent>,
+        default_agent: Option<&str>,
+        user_rules: &[Rule],
+    ) -> Result<Self, Error> {
+        let mut profiles = builtin::profiles(user_rules);
+        for (name, agent) in config {
+            let name = proto::AgentId::parse(name)?.as_str().to_owned();
+            if agent.disable {
+                profiles.remove(&name);
+                continue;
+            }
+            let base = profiles.remove(&name).unwrap_or_else(|| builtin::custom(&name, user_rules));
+            profiles.insert(name, configured(base, agent));
+        }
+        let default = default_of(&profiles, default_agent, config)?;
+        Ok(Self { profiles, default, global: user_rules.to_vec() })
+    }
+
+    pub fn list(&self) -> impl Iterator<Item = &Profile> {
+        self.profiles.values()
+    }
+
+    pub fn default_agent(&self) -> &str {
+        &self.default
+    }
+
+    /// The user's global rules, as a ceiling.
+    pub fn global(&self) -> &[Rule] {
+        &self.global
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Profile, Error> {
+        self.profiles.get(&name.trim().to_ascii_lowercase()).ok_or_else(|| {
+            let known: Vec<&str> = self.list().filter(|p| !p.hidden).map(|p| p.name.as_str()).collect();
+            let shown: String = name.chars().take(64).collect();
+            Error::not_found(format!("there is no agent `{shown}`")).hint(format!("there is: {}", known.join(", ")))
+        })
+    }
+
+    /// Agents a mention may call.
+    pub fn mentionable(&self) -> Vec<&str> {
+        self.list().filter(|profile| !profile.hidden).map(|profile| profile.name.as_str()).collect()
+    }
+}
+
+/// The user's settings on top of a profile.
+fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
+    base.description = agent.description.clone().unwrap_or(base.description);
+    base.mode = agent.mode.unwrap_or(base.mode);
+    base.hidden = agent.hidden.unwrap_or(base.hidden);
+    base.model = agent.model.clone().or(base.model);
+    base.prompt = agent.prompt.clone().unwrap_or(base.prompt);
+    base.temperature = agent.temperature.or(base.temperature);
+    base.top_p = agent.top_p.or(base.top_p);
+    base.steps = agent.steps.or(base.steps);
+    base.tools.extend(agent.tools.iter().cloned());
+    base.rules.extend(agent.permission.iter().cloned());
+    base.named.extend(agent.permission.iter().cloned());
+    base
+}
+
+fn default_of(
+    profiles: &BTreeMap<String, Profile>,
+    wanted: Option<&str>,
+    config: &BTreeMap<String, config::Agent>,
+) -> Result<String, Error> {
+    if let Some(name) = wanted {
+        return match profiles.get(name) {
+            Some(profile) if profile.can_be_root() => Ok(name.to_owned()),
+            found => {
+                let why = if found.is_some() { "is hidden or a subagent" } else { "does not exist" };
+                Err(Error::invalid(format!("`default_agent` is `{name}`, which {why}"))
+                    .hint("name a primary agent, such as `build`"))
+            }
+        };
+    }
+    let first_custom = config.keys().map(String::as_str);
+    ["build"]
+        .into_iter()
+        .chain(first_custom)
+        .chain(["plan"])
+        .find(|name| profiles.get(*name).is_some_and(Profile::can_be_root))
+        .map(str::to_owned)
+        .ok_or_else(|| Error::invalid("no agent is left to answer").hint("do not disable every primary agent"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! What to do next: a pure function of what the log says and what waits in the inbox.
+//!
+//! Called after every commit, and after a restart on what was committed: the same answer. The order of the checks is the
+//! contract (row A7).
+
+use crate::view::View;
+use proto::{Class, Letter, LetterId};
+use std::collections::{HashSet, VecDeque};
+
+/// What an actor does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Control letters wait: obey them, whatever else is under way.
+    Obey,
+    /// Calls are open: wait for their outcomes.
+    Settle,
+    /// Move this many due letters into the log.
+    Take(usize),
+    /// Nothing is under way and nothing waits.
+    Rest,
+    /// The turn is answered: end the run.
+    End,
+    /// Mentions are to be dispatched before the model is called.
+    RunSubtask,
+    /// The context is full, or somebody asked to make room.
+    Compact,
+    /// The last step: the model gets no tools and is told to conclude.
+    Conclude,
+    CallModel,
+}
+
+/// The numbers that a decision depends on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// Model calls a run may make.
+    pub steps: Option<u32>,
+    /// Tokens a conversation may fill; 0 means unknown.
+    pub context: u64,
+}
+
+pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
+    if inbox.has_control() {
+        return Next::Obey;
+    }
+    if !view.open().is_empty() {
+        return Next::Settle;
+    }
+    // Steer letters are due at any boundary, a request only when idle: so a turn never ends over unread mail.
+    let due = inbox.due(view.answering().is_some());
+    if due > 0 {
+        return Next::Take(due);
+    }
+    let Some(now) = view.answering() else { return Next::Rest };
+    if now.answered {
+        return Next::End;
+    }
+    if !view.subtasks().is_empty() {
+        return Next::RunSubtask;
+    }
+    if view.compaction_pending() || (limits.context > 0 && view.context() >= limits.context) {
+        return Next::Compact;
+    }
+    match limits.steps {
+        Some(steps) if now.steps + 1 >= steps => Next::Conclude,
+        _ => Next::CallModel,
+    }
+}
+
+/// Unread letters, in the order they were posted. Control letters stand apart: they do not wait in line.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    controls: VecDeque<Letter>,
+    mail: VecDeque<Letter>,
+    steers: usize,
+    /// How far the stored inbox has been read.
+    read: u64,
+}
+
+impl Inbox {
+    pub fn extend(&mut self, letters: impl IntoIterator<Item = (u64, Letter)>) {
+        for (position, letter) in letters {
+            self.read = self.read.max(position);
+            match letter.class {
+                Class::Control => self.controls.push_back(letter),
+                Class::Steer | Class::Request => {
+                    self.steers += usize::from(letter.class == Class::Steer);
+                    self.mail.push_back(letter);
+                }
+            }
+        }
+    }
+
+    pub fn read_up_to(&self) -> u64 {
+        self.read
+    }
+
+    pub fn len(&self) -> usize {
+        self.controls.len() + self.mail.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn has_control(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// How many letters may be taken now: all steers while answering; when idle one letter of either kind.
+    fn due(&self, answering: bool) -> usize {
+        if answering { self.steers } else { self.mail.len().min(1) }
+    }
+
+    /// The letters that `Next::Take` speaks of.
+    pub fn due_letters(&self, answering: bool, count: usize) -> Vec<Letter> {
+        self.mail.iter().filter(|letter| !answering || letter.class == Class::Steer).take(count).cloned().collect()
+    }
+
+    pub fn controls(&self) -> impl Iterator<Item = &Letter> {
+        self.controls.iter()
+    }
+
+    /// Requests and steers that nobody has taken.
+    pub fn queued(&self) -> impl Iterator<Item = &Letter> {
+        self.mail.iter()
+    }
+
+    /// Forgets letters that a commit moved into the log.
+    pub fn consumed(&mut self, ids: &[LetterId]) {
+        let gone: HashSet<&LetterId> = ids.iter().collect();
+        self.controls.retain(|letter| !gone.contains(&letter.id));
+        self.mail.retain(|letter| !gone.contains(&letter.id));
+        self.steers = self.mail.iter().filter(|letter| letter.class == Class::Steer).count();
+    }
+}
+
+#[cfg(test)]
+mod tests;

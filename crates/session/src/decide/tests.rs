@@ -1,0 +1,205 @@
+//! The order of decisions as a table, and what must hold for any log: nothing is lost to an order of arrival.
+
+use super::*;
+use crate::view::View;
+use proptest::prelude::*;
+use proto::entry::{
+    Call, CallResult, Compaction, CompactionState, Decision, Ended, Entry, Finish, Input, On, Reply, ReplyPart, State,
+    Text, Waiting,
+};
+use proto::letter::{Abort, InputPart, Prompt, Reason, Sender};
+use proto::{Body, CallId, Outcome, RunId, SessionId, Status, Usage};
+
+fn run(name: &str) -> RunId {
+    RunId::parse(name).unwrap()
+}
+
+fn letter(class: Class, name: &str) -> Letter {
+    let body = match class {
+        Class::Control => Body::Abort(Abort { reason: Reason::User, run: None }),
+        Class::Steer | Class::Request => Body::Prompt(Prompt::text("hello")),
+    };
+    Letter {
+        id: LetterId::parse(name).unwrap(),
+        to: SessionId::parse("ses_1").unwrap(),
+        from: Sender::Person,
+        class,
+        body,
+        provenance: None,
+        report: None,
+        expires: None,
+    }
+}
+
+fn input(of: &str, subtask: bool) -> Entry {
+    let mut parts = vec![InputPart::Text { text: "hello".into() }];
+    if subtask {
+        parts.push(InputPart::Subtask { agent: "explore".into(), prompt: "look".into(), description: "look".into() });
+    }
+    let (agent, model) = ("build".into(), "p/m".into());
+    Entry::Input(Input { letter: run(of).letter(), run: run(of), parts, agent, model, provenance: None })
+}
+
+fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
+    let mut parts = vec![ReplyPart::Text(Text { text: text.into() })];
+    for (id, decision) in calls {
+        parts.push(ReplyPart::Call(Call {
+            id: CallId::parse(id).unwrap(),
+            tool: "read".into(),
+            input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
+            decision: *decision,
+            wire_id: None,
+        }));
+    }
+    let usage = Usage { input: tokens, ..Usage::default() };
+    let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
+    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into() })
+}
+
+fn settled(call: &str) -> Entry {
+    let call = CallId::parse(call).unwrap();
+    Entry::Result(CallResult { call, state: State::Ok, output: "done".into(), data: None, ms: 1 })
+}
+
+fn waiting(call: &str) -> Entry {
+    let on = On::Run { run: run("run_c"), session: SessionId::parse("ses_c").unwrap() };
+    Entry::Waiting(Waiting { call: CallId::parse(call).unwrap(), on, until: None })
+}
+
+fn ended(of: &str) -> Entry {
+    Entry::Ended(Ended { run: run(of), outcome: Outcome::Ok, code: None, message: None, hint: None })
+}
+
+fn pending() -> Entry {
+    Entry::Compaction(Compaction { state: CompactionState::Pending, auto: true, summary: None, keeps_from: None })
+}
+
+#[track_caller]
+fn check(log: &[Entry], mail: &[(Class, &str)], expected: Next) {
+    let view = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
+    let mut inbox = Inbox::default();
+    inbox.extend(mail.iter().zip(1..).map(|((class, name), at)| (at, letter(*class, name))));
+    let limits = Limits { steps: Some(3), context: 1000 };
+    assert_eq!(decide(&view, &inbox, &limits), expected, "after {log:?} with {mail:?}");
+}
+
+#[test]
+fn an_idle_session_rests_or_takes_one_letter() {
+    use Class::{Request, Steer};
+    check(&[], &[], Next::Rest);
+    check(&[], &[(Request, "run_1")], Next::Take(1));
+    check(&[], &[(Steer, "l_1"), (Steer, "l_2")], Next::Take(1));
+    check(&[input("run_1", false), reply("hi", &[], 9), ended("run_1")], &[], Next::Rest);
+}
+
+#[test]
+fn control_goes_before_everything() {
+    let busy = [input("run_1", false), reply("", &[("call_1", Decision::Run)], 9)];
+    check(&busy, &[(Class::Request, "run_2"), (Class::Control, "l_1")], Next::Obey);
+    check(&[], &[(Class::Steer, "l_1"), (Class::Control, "l_2")], Next::Obey);
+}
+
+#[test]
+fn a_turn_goes_through_its_steps() {
+    let mut log = vec![input("run_1", false)];
+    check(&log, &[], Next::CallModel);
+    log.push(reply("", &[("call_1", Decision::Run), ("call_2", Decision::Run)], 9));
+    check(&log, &[], Next::Settle);
+    log.push(settled("call_2"));
+    check(&log, &[], Next::Settle);
+    log.push(settled("call_1"));
+    check(&log, &[], Next::CallModel);
+    log.push(reply("done", &[], 9));
+    check(&log, &[], Next::End);
+}
+
+#[test]
+fn a_turn_never_ends_over_unread_mail_but_requests_wait_their_turn() {
+    let answered = [input("run_1", false), reply("hi", &[], 9)];
+    check(&answered, &[(Class::Steer, "l_1"), (Class::Request, "run_2"), (Class::Steer, "l_2")], Next::Take(2));
+    check(&answered, &[(Class::Request, "run_2")], Next::End);
+}
+
+#[test]
+fn subtasks_then_room_then_steps_are_looked_at_in_this_order() {
+    check(&[input("run_1", true), pending()], &[], Next::RunSubtask);
+    let full = [input("run_1", false), reply("", &[("call_1", Decision::Run)], 1000), settled("call_1")];
+    check(&full, &[], Next::Compact);
+    check(&[input("run_1", false), pending()], &[], Next::Compact);
+    let two = |id| [reply("", &[(id, Decision::Run)], 9), settled(id)];
+    let late: Vec<_> = [input("run_1", false)].into_iter().chain(two("call_1")).chain(two("call_2")).collect();
+    check(&late, &[], Next::Conclude);
+}
+
+#[test]
+fn the_status_says_what_is_waited_for() {
+    let of = |log: &[Entry]| View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry))).busy_status();
+    let called = [input("run_1", false), reply("", &[("call_1", Decision::Run), ("call_2", Decision::Run)], 9)];
+    assert_eq!(of(&[]), None);
+    assert_eq!(of(&called), Some(Status::Running));
+    let log: Vec<_> = called.iter().cloned().chain([waiting("call_1")]).collect();
+    assert_eq!(of(&log), Some(Status::Running), "one call still runs");
+    let log: Vec<_> = log.into_iter().chain([settled("call_2")]).collect();
+    assert_eq!(of(&log), Some(Status::Waiting));
+}
+
+fn any_entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![
+        any::<bool>().prop_map(|subtask| input("run_1", subtask)),
+        Just(input("run_2", false)),
+        Just(reply("words", &[], 10)),
+        (0..4u8).prop_map(|n| reply("", &[(&format!("call_{n}"), Decision::Run)], 10)),
+        (0..4u8).prop_map(|n| settled(&format!("call_{n}"))),
+        (0..4u8).prop_map(|n| waiting(&format!("call_{n}"))),
+        Just(pending()),
+        Just(ended("run_1")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn folding_in_one_go_or_entry_by_entry_decides_alike(log in prop::collection::vec(any_entry(), 0..40), cut in 0..40usize) {
+        let cut = cut.min(log.len());
+        let whole = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
+        let mut parts = View::of(log[..cut].iter().zip(1..).map(|(entry, seq)| (seq, entry)));
+        for (entry, seq) in log[cut..].iter().zip(cut as u64 + 1..) {
+            parts.apply(seq, entry);
+        }
+        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500 });
+        prop_assert_eq!(decide(&whole, &inbox, &limits), decide(&parts, &inbox, &limits));
+    }
+
+    #[test]
+    fn no_order_of_letters_loses_one(classes in prop::collection::vec(0..3u8, 0..30)) {
+        let class = |n: u8| [Class::Control, Class::Steer, Class::Request][usize::from(n)];
+        let mut inbox = Inbox::default();
+        inbox.extend(classes.iter().zip(1..).map(|(n, at)| (at, letter(class(*n), &format!("l_{at}")))));
+        let (mut log, mut taken) = (Vec::new(), 0);
+        for _ in 0..200 {
+            let view = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
+            match decide(&view, &inbox, &Limits::default()) {
+                Next::Obey => {
+                    let ids: Vec<_> = inbox.controls().map(|l| l.id.clone()).collect();
+                    taken += ids.len();
+                    inbox.consumed(&ids);
+                }
+                Next::Take(count) => {
+                    let letters = inbox.due_letters(view.answering().is_some(), count);
+                    prop_assert_eq!(letters.len(), count);
+                    let current = view.answering().map(|now| now.run.clone());
+                    for l in &letters {
+                        log.push(input(current.as_ref().unwrap_or(&l.id.run()).as_str(), false));
+                    }
+                    taken += letters.len();
+                    inbox.consumed(&letters.iter().map(|l| l.id.clone()).collect::<Vec<_>>());
+                }
+                Next::CallModel => log.push(reply("ok", &[], 1)),
+                Next::End => log.push(ended(view.answering().unwrap().run.as_str())),
+                Next::Rest => break,
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+        prop_assert_eq!(taken, classes.len());
+        prop_assert!(inbox.is_empty());
+    }
+}

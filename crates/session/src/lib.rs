@@ -1,0 +1,28 @@
+//! The heart: the pure turn machine, and the actor around it.
+//!
+//! `view` folds a log, `decide` says what comes next, `actor` does it and commits, `runtime` is how others reach it. No
+//! socket, no SQL, no terminal and no vendor's name is known here.
+
+mod actor;
+pub mod agents;
+pub mod decide;
+mod grant;
+pub mod hub;
+mod mention;
+mod registry;
+mod runtime;
+mod slots;
+mod spawner;
+mod transcript;
+pub mod view;
+mod waiters;
+
+pub use agents::{Agents, Profile};
+pub use hub::{Hub, Seen};
+pub use runtime::{Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+
+/// Milliseconds since the epoch.
+pub(crate) fn now() -> proto::Millis {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

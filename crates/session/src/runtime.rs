@@ -1,0 +1,568 @@
+//! The runtime: how the rest of the program reaches sessions. It posts letters, wakes actors, and answers questions from
+//! the store; it never touches a log.
+
+use crate::actor::{Actor, Leave};
+use crate::agents::Agents;
+use crate::grant::Grant;
+use crate::hub::Hub;
+use crate::mention;
+use crate::now;
+use crate::registry::{Handle, Registry};
+use crate::slots::Slots;
+use crate::spawner::new_row;
+use crate::waiters::Waiters;
+use futures_util::FutureExt;
+use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Find, Fork, Mail, Post, Run, Session, Store};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What a runtime is built from.
+pub struct Deps {
+    pub store: Arc<dyn Store>,
+    pub hub: Hub,
+    pub models: Arc<llm::Models>,
+    pub agents: Agents,
+    pub limits: config::Limits,
+    pub processes: Arc<dyn tools::process::Processes>,
+    /// Where tool output too long for a model is saved.
+    pub outputs: PathBuf,
+    /// `provider/model` for sessions and agents that name none.
+    pub default_model: String,
+}
+
+/// A handle to everything that runs; cloning shares it.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) hub: Hub,
+    pub(crate) agents: Arc<Agents>,
+    pub(crate) limits: Arc<config::Limits>,
+    pub(crate) processes: Arc<dyn tools::process::Processes>,
+    pub(crate) outputs: PathBuf,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) registry: Registry,
+    pub(crate) waiters: Waiters,
+    models: Arc<llm::Models>,
+    default_model: String,
+    actors: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession {
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub cwd: String,
+    pub label: Option<String>,
+    pub title: Option<String>,
+    /// Rules on top of the agent's.
+    pub permission: Vec<Rule>,
+}
+
+/// Where a prompt goes.
+#[derive(Debug, Clone)]
+pub enum Target {
+    New(NewSession),
+    Session(SessionId),
+    /// An agent's main session, made on first use.
+    Main {
+        agent: String,
+        cwd: String,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct NewPrompt {
+    pub target: Target,
+    pub text: String,
+    /// The agent to switch to.
+    pub agent: Option<String>,
+    /// The model for this run only.
+    pub model: Option<String>,
+    /// The caller's own id for the run.
+    pub run: Option<RunId>,
+    /// A person's text: joins a run under way. Otherwise it always gets a run of its own.
+    pub steer: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Posted {
+    pub run: RunId,
+    pub session: Session,
+    /// Watch from here to see all that follows.
+    pub cursor: u64,
+    /// The same id was posted before; nothing changed.
+    pub duplicate: bool,
+}
+
+impl Runtime {
+    pub fn new(deps: Deps) -> Self {
+        let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let inner = Inner {
+            store: deps.store,
+            hub: deps.hub,
+            agents: Arc::new(deps.agents),
+            limits: Arc::new(deps.limits),
+            processes: deps.processes,
+            outputs: deps.outputs,
+            slots: Arc::new(slots),
+            registry: Registry::default(),
+            waiters: Waiters::default(),
+            models: deps.models,
+            default_model: deps.default_model,
+            actors: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
+    pub async fn resume(&self) -> Result<usize, Error> {
+        let mut after: Option<SessionId> = None;
+        let mut woken = 0;
+        loop {
+            let page = self.inner.store.unfinished(after.as_ref(), 500).await.map_err(outside)?;
+            let Some(last) = page.last().cloned() else { return Ok(woken) };
+            woken += page.len();
+            page.iter().for_each(|session| self.inner.wake(session));
+            after = Some(last);
+        }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    pub fn hub(&self) -> &Hub {
+        &self.inner.hub
+    }
+
+    pub fn agents(&self) -> &Agents {
+        &self.inner.agents
+    }
+
+    /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
+    pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        if prompt.text.trim().is_empty() {
+            return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
+        }
+        let run = prompt.run.clone().unwrap_or_else(RunId::new);
+        if prompt.run.is_some()
+            && let Some(posted) = self.posted_before(&run, &prompt.target).await?
+        {
+            return Ok(posted);
+        }
+        let cursor = self.inner.store.cursor().await.map_err(outside)?;
+        let (row, new) = self.receiver(&prompt.target).await?;
+        let body = self.body(&prompt, &row)?;
+        let letter = person(&run, &row.id, body);
+        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        let open = if new { vec![row.clone()] } else { Vec::new() };
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post] }).await.map_err(outside)?;
+        self.inner.wake(&row.id);
+        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        Ok(Posted { run, session: row, cursor, duplicate })
+    }
+
+    /// A run id that was used before: the same call again, or somebody else's.
+    async fn posted_before(&self, run: &RunId, target: &Target) -> Result<Option<Posted>, Error> {
+        let Some(found) = self.inner.store.run(run).await.map_err(outside)? else { return Ok(None) };
+        let same = match target {
+            Target::Session(session) => session == &found.session,
+            Target::New(_) | Target::Main { .. } => true,
+        };
+        if !same {
+            return Err(Error::new(
+                Code::Conflict,
+                format!("`{run}` is already the id of a run of `{}`", found.session),
+            ));
+        }
+        let session = self.session(&found.session).await?;
+        Ok(Some(Posted { run: run.clone(), session, cursor: 0, duplicate: true }))
+    }
+
+    /// The row a prompt goes to, and whether it is yet to be stored.
+    async fn receiver(&self, target: &Target) -> Result<(Session, bool), Error> {
+        match target {
+            Target::New(new) => Ok((self.row(new)?, true)),
+            Target::Session(session) => Ok((self.session(session).await?, false)),
+            Target::Main { agent, cwd } => {
+                let key = Key::main(&AgentId::parse(agent)?);
+                if let Some(found) = self.by_key(&key).await? {
+                    return Ok((found, false));
+                }
+                let profile = self.inner.agents.get(agent)?;
+                let id = SessionId::new();
+                Ok((new_row(id, &key, &profile.name, directory(cwd)?, &Grant::default()), true))
+            }
+        }
+    }
+
+    /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
+    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
+        let agents = &self.inner.agents;
+        if let Some(agent) = &prompt.agent {
+            agents.get(agent)?;
+        }
+        if let Some(model) = &prompt.model {
+            self.inner.model(model)?;
+        }
+        let dir = Path::new(&row.cwd);
+        let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
+        let (subagents, primaries): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(|profile| profile.can_be_child()));
+        let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
+        let parts = mention::parts(&prompt.text, &subagents);
+        Ok(Body::Prompt(Prompt {
+            parts,
+            agent: agent.map(|a| a.trim().to_ascii_lowercase()),
+            model: prompt.model.clone(),
+        }))
+    }
+
+    /// A session without a run.
+    pub async fn create(&self, new: NewSession) -> Result<Session, Error> {
+        let row = self.row(&new)?;
+        self.open(row).await
+    }
+
+    async fn open(&self, row: Session) -> Result<Session, Error> {
+        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new() };
+        self.inner.store.deliver(mail).await.map_err(outside)?;
+        Ok(row)
+    }
+
+    fn row(&self, new: &NewSession) -> Result<Session, Error> {
+        let agents = &self.inner.agents;
+        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+        if profile.hidden {
+            return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
+                .hint("`convoke agents` lists those that do"));
+        }
+        if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
+            self.inner.model(model)?;
+        } else {
+            self.inner.model(&self.inner.default_model)?;
+        }
+        let id = SessionId::new();
+        let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
+        let grant = Grant { rules: new.permission.clone(), ancestors: Vec::new() };
+        let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
+        row.label = new.label.as_deref().map(proto::key::label).transpose()?;
+        row.title.clone_from(&new.title);
+        row.model.clone_from(&new.model);
+        Ok(row)
+    }
+
+    /// A session that shares the log of another up to an entry, by reference.
+    pub async fn fork(&self, session: &SessionId, seq: Option<u64>) -> Result<Session, Error> {
+        let of = self.session(session).await?;
+        let seq = seq.unwrap_or(of.seq);
+        if seq > of.seq {
+            return Err(Error::invalid(format!("`{session}` has {} entries, so it cannot be forked at {seq}", of.seq)));
+        }
+        let id = SessionId::new();
+        let key = Key::chat(&AgentId::parse(&of.owner)?, &id);
+        let row = Session {
+            root: of.root.clone(),
+            parent: of.parent.clone(),
+            depth: of.depth,
+            path: match of.path.trim_end_matches('/').rsplit_once('/') {
+                Some((above, _)) => format!("{above}/{id}/"),
+                None => format!("{}{id}/", of.path),
+            },
+            model: of.model.clone(),
+            title: of.title.clone(),
+            fork: Some(Fork { of: of.id.clone(), seq }),
+            seq,
+            base: of.base.min(seq),
+            context_tokens: of.context_tokens,
+            ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
+        };
+        self.open(row).await
+    }
+
+    /// The session a reference names. An agent's main session that was never used is `not_found` here.
+    pub async fn resolve(&self, reference: &Reference) -> Result<Session, Error> {
+        match reference {
+            Reference::Id(id) => self.session(id).await,
+            Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
+            Reference::Main => {
+                let key = Key::main(&AgentId::parse(self.inner.agents.default_agent())?);
+                self.by_key(&key).await?.ok_or_else(|| nobody("main"))
+            }
+            Reference::Current => {
+                Err(Error::invalid("`current` means something only inside a session").hint("name the session"))
+            }
+            Reference::Label(label) => {
+                let what = Find::Label { label: label.clone(), owner: None };
+                let mut found = self.inner.store.find(&what).await.map_err(outside)?;
+                match found.len() {
+                    0 => Err(nobody(label)),
+                    1 => Ok(found.remove(0)),
+                    _ => {
+                        let keys: Vec<_> = found.iter().map(|row| row.key.clone()).collect();
+                        let mut error = Error::new(Code::Ambiguous, format!("several sessions are called `{label}`"))
+                            .hint(format!("use one of their keys: {}", keys.join(", ")));
+                        error.details = Some(serde_json::json!({ "candidates": keys }));
+                        Err(error)
+                    }
+                }
+            }
+        }
+    }
+
+    async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
+        let mut found = self.inner.store.find(&Find::Key(key.to_string())).await.map_err(outside)?;
+        Ok(found.pop())
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+        self.inner.store.session(id).await.map_err(outside)?.ok_or_else(|| nobody(id.as_str()))
+    }
+
+    /// Waits for a run's end, and with `tree` until its whole tree is quiet. `None` means only that the wait ended.
+    pub async fn wait(&self, run: &RunId, tree: bool, timeout: Option<Duration>) -> Result<Option<Run>, Error> {
+        let ended = async {
+            let run = self.ended(run).await?;
+            if tree {
+                self.quiet(&run).await?;
+            }
+            Ok(run)
+        };
+        match timeout {
+            None => ended.await.map(Some),
+            Some(limit) => tokio::time::timeout(limit, ended).await.map_or(Ok(None), |run| run.map(Some)),
+        }
+    }
+
+    async fn ended(&self, id: &RunId) -> Result<Run, Error> {
+        let mut name = id.clone();
+        loop {
+            let waiter = self.inner.waiters.join(name.as_str());
+            let mut changed = std::pin::pin!(waiter.changed());
+            changed.as_mut().enable();
+            let found = self.inner.store.run(id).await.map_err(outside)?;
+            let run = found.ok_or_else(|| Error::not_found(format!("there is no run `{id}`")))?;
+            if run.outcome.is_some() {
+                return Ok(run);
+            }
+            self.check_trouble(&run.session)?;
+            if run.id != name {
+                // It joined another run: that one's end is its own.
+                name = run.id;
+                continue;
+            }
+            tokio::select! {
+                () = changed => {}
+                // The hint is this process's; the slow look covers what it cannot know, such as a store in trouble.
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+        }
+    }
+
+    async fn quiet(&self, run: &Run) -> Result<(), Error> {
+        loop {
+            let waiter = self.inner.waiters.join(run.root.as_str());
+            let mut changed = std::pin::pin!(waiter.changed());
+            changed.as_mut().enable();
+            let row = self.session(&run.session).await?;
+            let below = self.inner.store.busy_below(&run.session, 1).await.map_err(outside)?;
+            if !row.status.is_busy() && below.is_empty() {
+                return Ok(());
+            }
+            self.check_trouble(&run.session)?;
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            }
+        }
+    }
+
+    fn check_trouble(&self, session: &SessionId) -> Result<(), Error> {
+        let trouble = self.inner.registry.get(session).and_then(|handle| handle.trouble());
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// Stops what a session is doing, with everything it waits for. False when nothing was under way.
+    pub async fn abort(&self, session: &SessionId, run: Option<RunId>) -> Result<bool, Error> {
+        let row = self.session(session).await?;
+        if !row.status.is_busy() {
+            return Ok(false);
+        }
+        let mut post =
+            vec![control(LetterId::new(), session, Body::Abort(Abort { reason: Reason::User, run: run.clone() }))];
+        if run.is_none() {
+            // Whoever is below and works on their own is stopped as well.
+            let below = self.inner.store.busy_below(session, 10_000).await.map_err(outside)?;
+            let abort =
+                |id: &SessionId| control(LetterId::new(), id, Body::Abort(Abort { reason: Reason::Parent, run: None }));
+            post.extend(below.iter().map(abort));
+        }
+        self.post(post).await?;
+        Ok(true)
+    }
+
+    /// Answers an ask. The first answer counts; a second one is a conflict.
+    pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
+        let found = self.inner.store.ask(ask).await.map_err(outside)?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post }).await.map_err(outside)?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// The model of a session's next run.
+    pub fn model_of(&self, session: &Session) -> String {
+        self.inner.model_of(session)
+    }
+
+    /// Sessions with something under way.
+    pub fn busy(&self) -> usize {
+        self.inner.registry.counts().1
+    }
+
+    /// Sessions in memory.
+    pub fn awake(&self) -> usize {
+        self.inner.registry.counts().0
+    }
+
+    /// Stops all work without ending any run: the next start goes on with them, and counts no attempt.
+    pub async fn stop(&self) {
+        self.inner.stop.cancel();
+        self.inner.actors.close();
+        if tokio::time::timeout(Duration::from_secs(15), self.inner.actors.wait()).await.is_err() {
+            tracing::warn!("some sessions did not stop in time");
+        }
+    }
+}
+
+impl Inner {
+    /// A hint that a session's inbox has something. An actor is started if there is none.
+    pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        if let Some(handle) = self.registry.wake(session) {
+            self.actors.spawn(self.clone().attend(session.clone(), handle));
+        }
+    }
+
+    /// Keeps an actor going until there is nothing left to do, whatever happens inside it.
+    async fn attend(self: Arc<Self>, session: SessionId, handle: Arc<Handle>) {
+        let mut pause = Duration::from_millis(500);
+        loop {
+            let live = Actor::live(self.clone(), session.clone(), handle.clone(), self.stop.clone());
+            let trouble = match AssertUnwindSafe(live).catch_unwind().await {
+                Ok(Leave::Asleep) => return,
+                Ok(Leave::Stopped | Leave::Fenced) => return self.registry.remove(&session),
+                Ok(Leave::Trouble(error)) => outside(error),
+                Err(_) => Error::internal("the session's actor broke down").hint("look into the gateway's log"),
+            };
+            tracing::error!(%session, error = %trouble, "the session pauses");
+            handle.set_trouble(Some(trouble));
+            self.waiters.tell(session.as_str());
+            tokio::select! {
+                () = self.stop.cancelled() => return self.registry.remove(&session),
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_secs(10)),
+            }
+        }
+    }
+
+    pub(crate) fn model_of(&self, session: &Session) -> String {
+        self.model_for(session, &session.agent)
+    }
+
+    /// The session's own choice, then the agent's, then the configured one.
+    pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
+        let of_agent = || self.agents.get(agent).ok().and_then(|profile| profile.model.clone());
+        session.model.clone().or_else(of_agent).unwrap_or_else(|| self.default_model.clone())
+    }
+
+    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
+        self.models.resolve(name).map_err(|unknown| {
+            let known = unknown.candidates.join(", ");
+            let error = Error::not_found(unknown.message);
+            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
+        })
+    }
+}
+
+fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
+    Letter {
+        id: run.letter(),
+        to: to.clone(),
+        from: Sender::Person,
+        class: Class::Request,
+        body,
+        provenance: Some(Provenance {
+            kind: "external_user".into(),
+            source_session_key: None,
+            source_tool: None,
+            hops: 0,
+        }),
+        report: None,
+        expires: None,
+    }
+}
+
+fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+    let letter = Letter {
+        id,
+        to: to.clone(),
+        from: Sender::Person,
+        class: Class::Control,
+        body,
+        provenance: None,
+        report: None,
+        expires: None,
+    };
+    Post { letter, person: false, queue: None }
+}
+
+fn nobody(name: &str) -> Error {
+    let shown: String = name.chars().take(80).collect();
+    Error::not_found(format!("there is no session `{shown}`")).hint("`convoke ps` lists the sessions there are")
+}
+
+/// An existing directory, absolute and free of symlinks.
+fn directory(path: &str) -> Result<String, Error> {
+    let bad = |why: String| Error::invalid(why).hint("name an existing directory you may read");
+    let real =
+        Path::new(path).canonicalize().map_err(|error| bad(format!("cannot use the directory `{path}`: {error}")))?;
+    std::fs::read_dir(&real).map_err(|error| bad(format!("cannot use the directory `{path}`: {error}")))?;
+    real.into_os_string().into_string().map_err(|_| bad(format!("the name of the directory `{path}` is not text")))
+}
+
+/// A store's error as callers see it.
+fn outside(error: store::Error) -> Error {
+    let code = match &error {
+        store::Error::NoSession(_) => Code::NotFound,
+        store::Error::Taken { .. } | store::Error::Fenced(_) | store::Error::Unread(_) => Code::Conflict,
+        store::Error::QueueFull(_) => Code::LimitRate,
+        store::Error::Disk { .. } | store::Error::Closed | store::Error::Locked { .. } => Code::Unavailable,
+        store::Error::Damaged { .. } | store::Error::Newer { .. } | store::Error::Internal(_) => Code::Internal,
+    };
+    Error { hint: error.hint(), ..Error::new(code, error.to_string()) }
+}

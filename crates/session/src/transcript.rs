@@ -1,0 +1,106 @@
+//! The conversation as a model is sent it: one fragment per entry, written once and sent again with every later request.
+//!
+//! Work per step is proportional to what is new. The bytes of what was sent before never change, which is also what a
+//! provider's prompt cache asks for.
+
+use bytes::Bytes;
+use llm::{CallRef, Message, Provider};
+use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State};
+use proto::letter::InputPart;
+use proto::{Call, CallId};
+use std::sync::Arc;
+
+pub(crate) struct Transcript {
+    provider: Arc<dyn Provider>,
+    fragments: Vec<Bytes>,
+    /// The calls of the newest reply, and their results as they come in: sent in the order of the calls.
+    calls: Vec<(Call, Option<Bytes>)>,
+}
+
+impl Transcript {
+    pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
+        Self { provider, fragments: Vec::new(), calls: Vec::new() }
+    }
+
+    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
+        Arc::ptr_eq(&self.provider, provider)
+    }
+
+    pub(crate) fn apply(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Input(input) => self.user(&text_of(input)),
+            Entry::Reply(reply) => self.replied(reply),
+            Entry::Result(result) => self.settled(result),
+            Entry::Notice(notice) => {
+                self.user(&format!("[notice from the runtime, not from a person] {}", notice.text))
+            }
+            Entry::Started(_)
+            | Entry::Waiting(_)
+            | Entry::Compaction(_)
+            | Entry::Ended(_)
+            | Entry::Switch(_)
+            | Entry::ToolsLoaded(_) => {}
+        }
+    }
+
+    /// The messages of the next request, oldest first.
+    pub(crate) fn messages(&self) -> Vec<Bytes> {
+        self.fragments.clone()
+    }
+
+    /// One more message at the end of a request, and not of the log.
+    pub(crate) fn with(&self, text: &str) -> Vec<Bytes> {
+        let mut messages = self.messages();
+        messages.push(self.provider.encode(&Message::User { text }));
+        messages
+    }
+
+    fn user(&mut self, text: &str) {
+        self.fragments.push(self.provider.encode(&Message::User { text }));
+    }
+
+    fn replied(&mut self, reply: &Reply) {
+        let text = reply.text();
+        let calls: Vec<CallRef<'_>> = reply.calls().map(as_wire).collect();
+        // Some wires refuse an assistant message without content.
+        if text.is_empty() && calls.is_empty() {
+            return;
+        }
+        self.fragments.push(self.provider.encode(&Message::Assistant { text: &text, calls }));
+        let call = |part: &ReplyPart| match part {
+            ReplyPart::Call(call) => Some((call.clone(), None)),
+            ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
+        };
+        self.calls = reply.parts.iter().filter_map(call).collect();
+    }
+
+    fn settled(&mut self, result: &CallResult) {
+        let Some((call, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
+        *slot = Some(self.provider.encode(&Message::Result {
+            call: wire_id(call),
+            tool: &call.tool,
+            output: &result.output,
+            failed: result.state != State::Ok,
+        }));
+        if self.calls.iter().all(|(_, slot)| slot.is_some()) {
+            self.fragments.extend(self.calls.drain(..).filter_map(|(_, slot)| slot));
+        }
+    }
+}
+
+fn as_wire(call: &Call) -> CallRef<'_> {
+    CallRef { id: wire_id(call), tool: &call.tool, input: &call.input }
+}
+
+fn wire_id(call: &Call) -> &str {
+    call.wire_id.as_deref().unwrap_or_else(|| CallId::as_str(&call.id))
+}
+
+/// What a model reads of an input. A mention stays in the text; its subtask is shown as the call it became.
+fn text_of(input: &Input) -> String {
+    let text = |part: &InputPart| match part {
+        InputPart::Text { text } => Some(text.clone()),
+        InputPart::Subtask { .. } => None,
+    };
+    input.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}

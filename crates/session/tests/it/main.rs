@@ -1,0 +1,6 @@
+//! Whole sessions: a script goes in at the model's end, what a person would see comes out.
+
+mod children;
+mod crashes;
+mod turns;
+mod world;

@@ -1,0 +1,182 @@
+//! A whole runtime for one test: a real store, a scripted model at the HTTP edge, a small project to work in.
+
+use async_trait::async_trait;
+use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
+use llm::wire::{Endpoint, openai_chat::OpenAiChat};
+use proto::entry::{Entry, ReplyPart};
+use proto::letter::{AskReply, InputPart};
+use proto::{RunId, SessionId};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{Run, Session, Span, Store};
+use testkit::{FakeModel, Received, Reply, RepoDir};
+use tools::process::{Command, Finished, Processes};
+
+pub(crate) struct World {
+    pub(crate) rt: Runtime,
+    pub(crate) hub: Hub,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) fake: Arc<FakeModel>,
+    pub(crate) repo: Arc<RepoDir>,
+    pub(crate) limits: config::Limits,
+    pub(crate) agents: BTreeMap<String, config::Agent>,
+}
+
+/// These tests start no processes; the reaper has tests of its own.
+struct NoProcesses;
+
+#[async_trait]
+impl Processes for NoProcesses {
+    async fn run(
+        &self,
+        _: Command,
+        cancel: &tokio_util::sync::CancellationToken,
+    ) -> Result<Finished, tools::process::Error> {
+        cancel.cancelled().await;
+        Err(tools::process::Error::Lost { program: "none".into() })
+    }
+}
+
+impl World {
+    pub(crate) async fn new(script: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+        Self::with(config::Limits::default(), BTreeMap::new(), script).await
+    }
+
+    pub(crate) async fn with(
+        limits: config::Limits,
+        agents: BTreeMap<String, config::Agent>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let hub = Hub::default();
+        let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
+        let fake = Arc::new(FakeModel::scripted(script));
+        let repo = Arc::new(RepoDir::new());
+        let rt = runtime(&store, &hub, &fake, &limits, &agents);
+        Self { rt, hub, store, fake, repo, limits, agents }
+    }
+
+    /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
+    pub(crate) async fn restart(&mut self) {
+        self.rt.stop().await;
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt.resume().await.unwrap();
+    }
+
+    /// A new gateway takes over while the old one still believes it owns the sessions.
+    pub(crate) async fn take_over(&mut self) {
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt.resume().await.unwrap();
+    }
+
+    pub(crate) async fn prompt(&self, text: &str) -> Posted {
+        let cwd = self.repo.path().to_str().unwrap().to_owned();
+        self.send(Target::New(NewSession { cwd, ..NewSession::default() }), text).await
+    }
+
+    pub(crate) async fn send(&self, target: Target, text: &str) -> Posted {
+        let text = text.to_owned();
+        self.rt.prompt(NewPrompt { target, text, agent: None, model: None, run: None, steer: true }).await.unwrap()
+    }
+
+    /// The run's end, and the quiet of its tree.
+    pub(crate) async fn end(&self, run: &RunId) -> Run {
+        self.rt.wait(run, true, Some(Duration::from_secs(20))).await.unwrap().expect("the run ended in time")
+    }
+
+    pub(crate) async fn log(&self, session: &SessionId) -> Vec<Entry> {
+        let entries = self.store.entries(session, Span::After { seq: 0, limit: 10_000 }).await.unwrap();
+        entries.into_iter().map(|stored| stored.entry).collect()
+    }
+
+    /// What a person would see: one line per entry.
+    pub(crate) async fn transcript(&self, session: &SessionId) -> String {
+        let mut out = String::new();
+        let mut tools = BTreeMap::new();
+        for entry in self.log(session).await {
+            match entry {
+                Entry::Input(input) => {
+                    for part in input.parts {
+                        if let InputPart::Text { text } = part {
+                            writeln!(out, "user    {text}").unwrap();
+                        }
+                    }
+                }
+                Entry::Reply(reply) => {
+                    for part in reply.parts {
+                        match part {
+                            ReplyPart::Text(text) => writeln!(out, "model   {}", text.text).unwrap(),
+                            ReplyPart::Reasoning(_) => {}
+                            ReplyPart::Call(call) => {
+                                tools.insert(call.id, (call.tool.clone(), call.input.get().to_owned()));
+                            }
+                        }
+                    }
+                }
+                Entry::Result(result) => {
+                    let (tool, input) = &tools[&result.call];
+                    let state = serde_json::to_value(result.state).unwrap();
+                    let first = result.output.lines().next().unwrap_or_default();
+                    writeln!(out, "{tool:<8}{input} -> {}: {}", state.as_str().unwrap(), hide(first.trim())).unwrap();
+                }
+                Entry::Ended(ended) => {
+                    let outcome = serde_json::to_value(ended.outcome).unwrap();
+                    let why = ended.message.map(|why| format!(" ({why})")).unwrap_or_default();
+                    writeln!(out, "run     ended: {}{why}", outcome.as_str().unwrap()).unwrap();
+                }
+                Entry::Notice(notice) => writeln!(out, "notice  {}", notice.text).unwrap(),
+                Entry::Started(_) => writeln!(out, "started").unwrap(),
+                Entry::Waiting(_) | Entry::Compaction(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
+            }
+        }
+        out
+    }
+
+    pub(crate) async fn children(&self, root: &SessionId) -> Vec<Session> {
+        let mut tree = self.store.tree(root, 5000).await.unwrap();
+        tree.remove(0);
+        tree
+    }
+
+    pub(crate) async fn answer(&self, root: &SessionId, reply: AskReply) {
+        for _ in 0..500 {
+            if let Some(ask) = self.store.asks(Some(root)).await.unwrap().first() {
+                return self.rt.answer(&ask.id, reply, None).await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("nobody asked");
+    }
+}
+
+fn runtime(
+    store: &Arc<dyn Store>,
+    hub: &Hub,
+    fake: &FakeModel,
+    limits: &config::Limits,
+    agents: &BTreeMap<String, config::Agent>,
+) -> Runtime {
+    let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
+    let configured = llm::Configured {
+        provider: Arc::new(OpenAiChat::new(endpoint)),
+        models: BTreeMap::new(),
+        defaults: llm::Limits { context: 1_000_000, output: 1000 },
+    };
+    Runtime::new(Deps {
+        store: store.clone(),
+        hub: hub.clone(),
+        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
+        agents: Agents::new(agents, None, &[]).unwrap(),
+        limits: limits.clone(),
+        processes: Arc::new(NoProcesses),
+        outputs: std::env::temp_dir().join("convoke-test-outputs"),
+        default_model: "fake/m1".into(),
+    })
+}
+
+/// Ids differ from run to run.
+fn hide(text: &str) -> String {
+    let word = |word: &str| if word.contains("ses_") { "SESSION".to_owned() } else { word.to_owned() };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
