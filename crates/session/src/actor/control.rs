@@ -104,7 +104,11 @@ impl Actor {
         if meant && let Some(run) = &current {
             self.stop_run(batch, run, abort.reason).await;
         }
-        self.withdraw_queued(batch, abort, current.is_some() && !meant);
+        let goes_on = current.is_some() && !meant;
+        if self.withdraw_queued(batch, abort) && !goes_on {
+            let ending = Ending::cancelled(words(abort.reason));
+            batch.row.status = Some(self.status_after(&ending, batch.consume.len()));
+        }
         Ok(meant && current.is_some())
     }
 
@@ -153,10 +157,12 @@ impl Actor {
         Post { letter, person: false, queue: None }
     }
 
-    /// Prompts that nobody has taken yet are withdrawn with the rest.
-    fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort, other_goes_on: bool) {
+    /// Prompts that nobody has taken yet are withdrawn with the rest. False when there were none.
+    fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort) -> bool {
         let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
-        for letter in self.inbox.queued().filter(meant) {
+        let first = |letter: &&Letter| !batch.consume.contains(&letter.id);
+        let queued: Vec<&Letter> = self.inbox.queued().filter(meant).filter(first).collect();
+        for letter in &queued {
             let why = words(abort.reason);
             batch.consume.push(letter.id.clone());
             if matches!(letter.body, Body::Prompt(_)) {
@@ -175,10 +181,7 @@ impl Actor {
             }
             batch.entries.push(Entry::Notice(Notice { text: format!("A queued message was withdrawn: {why}") }));
         }
-        let idle = self.view.answering().is_none() && !other_goes_on;
-        if idle && batch.row.status.is_none() {
-            batch.row.status = Some(self.status_after(&Ending::cancelled(words(abort.reason)), batch.consume.len()));
-        }
+        !queued.is_empty()
     }
 
     /// Asks that nobody answered in time are answered with no.

@@ -115,6 +115,8 @@ impl Actor {
     ) -> Leave {
         handle.take_dirty();
         let mut actor = match rt.store.wake(&session).await {
+            // Other drivers have owners of their own.
+            Ok(awake) if awake.row.driver != "loop" => return Leave::Fenced,
             Ok(awake) => Self::of(rt, handle, awake),
             Err(store::Error::NoSession(_)) => return Leave::Fenced,
             Err(error) => return Leave::Trouble(error),

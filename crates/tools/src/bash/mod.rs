@@ -1,6 +1,6 @@
 //! `bash`: one shell command, to its end.
 
-mod commands;
+mod prefix;
 #[cfg(test)]
 mod tests;
 
@@ -8,7 +8,6 @@ use crate::files::{self, Purpose};
 use crate::process::{self, Command, Finished};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
-use commands::Script;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek, SeekFrom};
@@ -61,11 +60,11 @@ impl Tool for Bash {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let dir = args.dir(cx);
-        let mut accesses =
-            commands::parse(&args.command).map_or_else(|| unclear(&args.command), |script| clear(&script, &dir, cx));
-        accesses.extend(files::outside(&dir, Purpose::Write, cx));
-        accesses.dedup();
+        // The text as a whole: until a shell parser can tell the commands in it apart, `rules` asks about any it cannot
+        // be sure of.
+        let command = args.command.trim();
+        let mut accesses = vec![Access::new("bash", command).always(prefix::prefix(command))];
+        accesses.extend(files::outside(&args.dir(cx), Purpose::Write, cx));
         accesses
     }
 
@@ -111,34 +110,6 @@ impl Args {
             spill: Some(spill.to_owned()),
         }
     }
-}
-
-/// One access per simple command, and one per file that output goes to.
-fn clear(script: &Script, dir: &Path, cx: &ToolCx) -> Vec<Access> {
-    let mut accesses: Vec<Access> = script
-        .commands
-        .iter()
-        .map(|words| Access::new("bash", words.join(" ")).always(commands::prefix(words)))
-        .collect();
-    for target in &script.writes {
-        let path = files::resolve(target, dir);
-        if path == Path::new("/dev/null") {
-            continue;
-        }
-        accesses.push(Access::new("edit", files::relative(&path, &cx.worktree)));
-        accesses.extend(files::outside(&path, Purpose::Write, cx));
-    }
-    accesses
-}
-
-/// What cannot be understood is judged as a whole, and once more under a name that no rule for a command it may begin
-/// with can match: `git log *` must not allow `git log $(…)`.
-fn unclear(command: &str) -> Vec<Access> {
-    let text = command.trim();
-    vec![
-        Access::new("bash", text).always(text),
-        Access::new("bash", format!("(unclear) {text}")).always(format!("(unclear) {text}")),
-    ]
 }
 
 /// `bash` where there is one.

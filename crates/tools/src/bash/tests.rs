@@ -11,16 +11,9 @@ fn asks(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_and_every_written_file_is_asked_for() {
-    assert_eq!(asks("git status"), ["bash git status"]);
-    assert_eq!(asks("make && git push"), ["bash make", "bash git push"]);
-    assert_eq!(asks("make > log 2>/dev/null"), ["bash make", "edit log"]);
-    assert_eq!(asks("make > /etc/x"), ["bash make", "edit /etc/x", "external_directory /etc/*"]);
-}
-
-#[test]
-fn an_unclear_command_cannot_pass_as_its_beginning() {
-    assert_eq!(asks("git log `rm x`"), ["bash git log `rm x`", "bash (unclear) git log `rm x`"]);
+fn the_whole_command_is_asked_for() {
+    assert_eq!(asks(" git status "), ["bash git status"]);
+    assert_eq!(asks("make && git push"), ["bash make && git push"]);
 }
 
 #[test]
