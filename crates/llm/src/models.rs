@@ -43,7 +43,7 @@ pub struct Configured {
 #[error("{message}")]
 pub struct Unknown {
     pub message: String,
-    /// Names that do resolve, the nearest first.
+    /// For the hint: names that do resolve, the nearest first.
     pub candidates: Vec<String>,
 }
 
@@ -95,7 +95,6 @@ impl Models {
         let mut candidates = self.names();
         candidates.sort_by_cached_key(|known| distance(name, known));
         candidates.truncate(CANDIDATES);
-        let message = format!("{message}; known: {}", candidates.join(", "));
         Unknown { message, candidates }
     }
 }

@@ -1,4 +1,4 @@
-//! How fast the store appends, beside bare SQLite doing the least that could be called the same: `cargo run --release -p
+//! How fast the store appends, beside bare SQLite doing the least that could be called the same; and opens, and reads: `cargo run --release -p
 //! convoke-store --example append`.
 #![expect(clippy::print_stdout, reason = "printing two figures is what it is for")]
 
@@ -24,6 +24,23 @@ fn main() {
     println!("bare sqlite, {WRITERS} rows a commit   {bare:>9.0} entries/s");
     println!("store, {WRITERS} callers               {ours:>9.0} entries/s   {:.0} %", 100.0 * ours / bare);
     println!("store, 1 caller                 {alone:>9.0} entries/s");
+    runtime.block_on(opening_and_reading());
+}
+
+async fn opening_and_reading() {
+    const TIMES: u32 = 2000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Sqlite::open(dir.path(), Arc::new(|_| {})).expect("a store");
+    let ids = open(&store, 1000).await;
+    store.close().await;
+    let start = Instant::now();
+    let store = Sqlite::open(dir.path(), Arc::new(|_| {})).expect("a store");
+    println!("opening a store                 {:>9.0} µs", start.elapsed().as_secs_f64() * 1e6);
+    let start = Instant::now();
+    for id in ids.iter().cycle().take(TIMES as usize) {
+        store.session(id).await.expect("a row");
+    }
+    println!("reading a session row           {:>9.0} µs", (start.elapsed() / TIMES).as_secs_f64() * 1e6);
 }
 
 async fn through_the_door(writers: usize) -> f64 {

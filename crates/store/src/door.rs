@@ -302,9 +302,15 @@ pub struct Run {
 #[derive(Debug, Clone)]
 pub enum RunChange {
     /// Makes the row if there is none (mail that opens a run).
-    Start { run: RunId, report: Option<Report> },
+    Start {
+        run: RunId,
+        report: Option<Report>,
+    },
     /// A steered prompt joined the run under way.
-    Alias { run: RunId, of: RunId },
+    Alias {
+        run: RunId,
+        of: RunId,
+    },
     End(RunEnd),
 }
 
@@ -342,7 +348,10 @@ pub struct Ask {
 pub enum AskChange {
     Open(Ask),
     /// Without a reply: withdrawn.
-    Close { ask: AskId, reply: Option<AskReply> },
+    Close {
+        ask: AskId,
+        reply: Option<AskReply>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -363,7 +372,10 @@ pub struct Awake {
 pub enum Find {
     Key(String),
     /// A live session's label, of one owner agent or of any.
-    Label { label: String, owner: Option<String> },
+    Label {
+        label: String,
+        owner: Option<String>,
+    },
     /// The newest root session started in this directory.
     NewestIn(String),
     /// The newest root session.

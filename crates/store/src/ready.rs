@@ -43,7 +43,7 @@ pub(crate) struct Posting {
 }
 
 pub(crate) enum Asking {
-    Open { ask: Ask, body: String },
+    Open { ask: Box<Ask>, body: String },
     Close { ask: AskId, reply: Option<AskReply> },
 }
 
@@ -122,7 +122,7 @@ impl Posting {
 impl Asking {
     fn new(change: AskChange) -> Result<Self, Error> {
         Ok(match change {
-            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask },
+            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask: Box::new(ask) },
             AskChange::Close { ask, reply } => Self::Close { ask, reply },
         })
     }

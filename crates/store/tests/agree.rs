@@ -10,9 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proto::entry::{Input, Notice};
 use proto::letter::{Abort, AskReply, Prompt, Reason, Sender};
-use proto::{
-    AskId, Body, CallId, Class, Entry, Letter, LetterId, Outcome, RunId, SessionId, Status, Usage,
-};
+use proto::{AskId, Body, CallId, Class, Entry, Letter, LetterId, Outcome, RunId, SessionId, Status, Usage};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
@@ -97,9 +95,8 @@ fn opening() -> impl Strategy<Value = Opening> {
 
 fn posting() -> impl Strategy<Value = Posting> {
     let class = select(vec![Class::Control, Class::Steer, Class::Request]);
-    (0..LETTERS, anyone(), class, any::<bool>(), any::<bool>(), of(2..5_u32)).prop_map(
-        |(letter, to, class, prompt, person, queue)| Posting { letter, to, class, prompt, person, queue },
-    )
+    (0..LETTERS, anyone(), class, any::<bool>(), any::<bool>(), of(2..5_u32))
+        .prop_map(|(letter, to, class, prompt, person, queue)| Posting { letter, to, class, prompt, person, queue })
 }
 
 fn commit() -> impl Strategy<Value = Commit> {
@@ -411,7 +408,7 @@ async fn compare(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn both_backends_agree(steps in vec(step(), 20..60)) {

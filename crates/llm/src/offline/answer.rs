@@ -30,8 +30,7 @@ pub(super) fn write(outcomes: &[Outcome], unclear: &[String], tools: &[&str]) ->
     if outcomes.is_empty() {
         return introduction(tools);
     }
-    let shown = outcomes.iter().filter(|outcome| !is_silent(outcome));
-    let mut paragraphs: Vec<String> = shown.map(tell).collect();
+    let mut paragraphs: Vec<String> = outcomes.iter().map(tell).collect();
     if !unclear.is_empty() {
         let pieces: Vec<String> = unclear.iter().take(3).map(|piece| format!("`{}`", short(piece.trim()))).collect();
         paragraphs.push(format!("As the offline model I could not follow {}.", pieces.join(", ")));
@@ -48,6 +47,18 @@ pub(super) fn relay_mentions(turn: &Turn) -> Option<String> {
     }
     let answers = turn.calls.iter().map(|made| relay(&agent(made), made));
     Some(answers.collect::<Vec<_>>().join("\n\n"))
+}
+
+/// What the runtime told while nothing was under way: a child's end, mostly. It is passed on and never followed.
+pub(super) fn pass_on(notice: &str) -> String {
+    let told = notice.split_once(']').map_or(notice, |(_, told)| told).trim();
+    let (first, result) = told.split_once("<agent-result>").unwrap_or((told, ""));
+    let first = first.trim().lines().next().unwrap_or_default();
+    let first = first.split_once(". ").map_or(first, |(sentence, _)| sentence).trim_end_matches(['.', ':']);
+    match result.trim().trim_end_matches("</agent-result>").trim() {
+        "" => format!("Noted: {}.", short(first)),
+        result => format!("{}:\n{}", short(first), excerpt(result, LONG_LINES)),
+    }
 }
 
 /// A search that came back empty-handed, in whatever words.
@@ -68,11 +79,6 @@ pub(super) fn short(line: &str) -> String {
     }
 }
 
-/// Looking at a file before changing it is worth a word only when it failed and nothing else will say so.
-fn is_silent(outcome: &Outcome) -> bool {
-    matches!(outcome.instruction, Instruction::Peek { .. })
-}
-
 fn tell(outcome: &Outcome) -> String {
     let made = match &outcome.ended {
         End::Made(made) => made,
@@ -85,9 +91,7 @@ fn tell(outcome: &Outcome) -> String {
         return format!("I could not {}: {}", deed(outcome), excerpt(&made.output, LINES));
     }
     match &outcome.instruction {
-        Instruction::Read { path } | Instruction::Peek { path } => {
-            format!("`{path}` reads:\n{}", excerpt(&made.output, LONG_LINES))
-        }
+        Instruction::Read { path } => format!("`{path}` reads:\n{}", excerpt(&made.output, LONG_LINES)),
         Instruction::List { path } => {
             let place = path.as_deref().map_or("here".to_owned(), |path| format!("in `{path}`"));
             format!("This is {place}:\n{}", excerpt(&made.output, LONG_LINES))
@@ -120,7 +124,7 @@ fn relay(agent: &str, made: &Made) -> String {
 
 fn deed(outcome: &Outcome) -> String {
     match &outcome.instruction {
-        Instruction::Read { path } | Instruction::Peek { path } => format!("read `{path}`"),
+        Instruction::Read { path } => format!("read `{path}`"),
         Instruction::List { path } => format!("list `{}`", path.as_deref().unwrap_or(".")),
         Instruction::Glob { pattern } => format!("look for `{pattern}`"),
         Instruction::Search(search) => {

@@ -6,43 +6,16 @@ use serde_json::{Value, json};
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Instruction {
-    Read {
-        path: String,
-    },
-    /// A look at the file before it is changed, which tools insist on.
-    Peek {
-        path: String,
-    },
-    List {
-        path: Option<String>,
-    },
-    Glob {
-        pattern: String,
-    },
+    Read { path: String },
+    List { path: Option<String> },
+    Glob { pattern: String },
     Search(Search),
-    Run {
-        command: String,
-    },
-    Write {
-        path: String,
-        text: String,
-    },
-    Edit {
-        path: String,
-        old: String,
-        new: String,
-    },
-    Fetch {
-        url: String,
-    },
-    Task {
-        agent: String,
-        prompt: String,
-    },
-    Call {
-        tool: String,
-        input: Value,
-    },
+    Run { command: String },
+    Write { path: String, text: String },
+    Edit { path: String, old: String, new: String },
+    Fetch { url: String },
+    Task { agent: String, prompt: String },
+    Call { tool: String, input: Value },
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -225,7 +198,7 @@ fn one(text: &str) -> Option<Vec<Instruction>> {
         "run" | "execute" | "bash" | "$" => single(run(rest)),
         "fetch" | "download" => single(fetch(rest)),
         "write" | "create" | "save" | "put" => single(write(rest)),
-        "edit" | "replace" | "change" | "in" => edit(&verb, rest),
+        "edit" | "replace" | "change" | "in" => single(edit(&verb, rest)),
         "ask" | "tell" | "use" | "have" | "let" | "task" => single(task(&verb, rest)),
         _ => single(mention(text)),
     }
@@ -463,8 +436,8 @@ fn fenced(below: &str) -> Option<(&str, &str)> {
     Some((&inside[..end], after.split_once('\n').map_or("", |(_, after)| after)))
 }
 
-/// `FILE replace A with B`, `A with B in FILE`, `FILE: A -> B`; a file is looked at before it is changed.
-fn edit(verb: &str, rest: &str) -> Option<Vec<Instruction>> {
+/// `FILE replace A with B`, `A with B in FILE`, or `in FILE replace A with B`.
+fn edit(verb: &str, rest: &str) -> Option<Instruction> {
     let (path, old, new) = match verb {
         "edit" | "in" => {
             let (path, after) = first_word(rest)?;
@@ -481,7 +454,7 @@ fn edit(verb: &str, rest: &str) -> Option<Vec<Instruction>> {
         }
     };
     let token = Token { text: path.clone(), quoted: false };
-    is_path(&token).then(|| vec![Instruction::Peek { path: path.clone() }, Instruction::Edit { path, old, new }])
+    is_path(&token).then_some(Instruction::Edit { path, old, new })
 }
 
 fn first_word(text: &str) -> Option<(&str, &str)> {

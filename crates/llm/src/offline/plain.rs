@@ -6,7 +6,7 @@
 use super::Play;
 use super::answer;
 use super::instruction::{self, Instruction, Plan, Search};
-use super::tail::{Made, Turn, overview};
+use super::tail::{Made, Turn, is_aside, overview};
 use super::words;
 use crate::{Request, ToolSpec};
 use bytes::Bytes;
@@ -49,10 +49,14 @@ pub(super) fn next(turn: &Turn, request: &Request) -> Play {
     if let Some(relayed) = answer::relay_mentions(turn) {
         return Play::say(relayed);
     }
-    if tools.0.is_empty() && turn.calls.is_empty() {
-        if let Some(text) = house_work(turn, request) {
-            return Play::say(text);
-        }
+    if tools.0.is_empty()
+        && turn.calls.is_empty()
+        && let Some(text) = house_work(turn, request)
+    {
+        return Play::say(text);
+    }
+    if is_aside(&turn.prompt) {
+        return Play::say(answer::pass_on(&turn.prompt));
     }
     let plan = instruction::parse(&turn.prompt);
     match follow(plan, turn, &tools) {
@@ -87,13 +91,14 @@ fn follow(plan: Plan, turn: &Turn, tools: &Tools) -> Step {
 
 /// How the instruction ended, or the call it needs next.
 fn pursue(instruction: &Instruction, made: &mut &[Made], tools: &Tools) -> Result<End, Attempt> {
-    if let Instruction::Task { agent, .. } = instruction {
-        if tools.has("task") && !tools.knows_agent(agent) {
-            return Ok(End::UnknownAgent(agent.clone()));
-        }
+    if let Instruction::Task { agent, .. } = instruction
+        && tools.has("task")
+        && !tools.knows_agent(agent)
+    {
+        return Ok(End::UnknownAgent(agent.clone()));
     }
     let mut ended = None;
-    for attempt in attempts(instruction) {
+    for attempt in attempts(instruction, tools) {
         if !tools.has(&attempt.tool) && !made.iter().any(|call| attempt.is(call)) {
             ended.get_or_insert(End::NotOffered(attempt.tool));
             continue;
@@ -101,13 +106,23 @@ fn pursue(instruction: &Instruction, made: &mut &[Made], tools: &Tools) -> Resul
         let Some(at) = made.iter().position(|call| attempt.is(call)) else { return Err(attempt) };
         let call = made[at].clone();
         *made = &made[at + 1..];
-        let enough = !answer::found_nothing(&call);
+        let enough = is_enough(instruction, &call);
         ended = Some(End::Made(call));
         if enough {
             break;
         }
     }
     Ok(ended.expect("every instruction has an attempt"))
+}
+
+/// Whether the instruction has been followed as well as it can be, and later attempts are not needed.
+fn is_enough(instruction: &Instruction, call: &Made) -> bool {
+    match instruction {
+        Instruction::Search(_) => !answer::found_nothing(call),
+        // A file that exists is looked at before it is replaced; tools insist on that.
+        Instruction::Write { .. } => call.tool == "write" && !(call.failed && call.output.contains("read it")),
+        _ => true,
+    }
 }
 
 impl Attempt {
@@ -120,19 +135,23 @@ impl Attempt {
     }
 }
 
-/// The ways to follow it, best first; later ones are tried when a search finds nothing.
-fn attempts(instruction: &Instruction) -> Vec<Attempt> {
+/// The calls that follow it, in order, until one is enough.
+fn attempts(instruction: &Instruction, tools: &Tools) -> Vec<Attempt> {
     let one = |tool: &str, input: Value| vec![Attempt::new(tool, input)];
     match instruction {
         Instruction::Read { path } => one("read", json!({ "filePath": path })),
-        // One line is enough to have looked.
-        Instruction::Peek { path } => one("read", json!({ "filePath": path, "limit": 1 })),
         Instruction::List { path: Some(path) } => one("list", json!({ "path": path })),
         Instruction::List { path: None } => one("list", json!({})),
         Instruction::Glob { pattern } => one("glob", json!({ "pattern": pattern })),
         Instruction::Search(search) => searches(search),
         Instruction::Run { command } => one("bash", json!({ "command": command, "description": "as the prompt says" })),
-        Instruction::Write { path, text } => one("write", json!({ "filePath": path, "content": text })),
+        Instruction::Write { path, text } => {
+            let write = || Attempt::new("write", json!({ "filePath": path, "content": text }));
+            match tools.has("read") {
+                true => vec![write(), Attempt::new("read", json!({ "filePath": path, "limit": 1 })), write()],
+                false => vec![write()],
+            }
+        }
         Instruction::Edit { path, old, new } => {
             one("edit", json!({ "filePath": path, "oldString": old, "newString": new }))
         }
@@ -189,7 +208,8 @@ fn house_work(turn: &Turn, request: &Request) -> Option<String> {
         let first = turn.prompt.split_whitespace().take(7).collect::<Vec<_>>().join(" ");
         return Some(first.chars().take(60).collect());
     }
-    (system.contains("summar") || system.contains("compact")).then(|| {
+    let sums_up = ["summar", "sum up", "compact", "what a session did"].iter().any(|words| system.contains(words));
+    sums_up.then(|| {
         let lines = overview(&request.messages);
         let lines = lines.iter().map(|line| format!("- {}", answer::short(line)));
         format!("What was said so far, in the opening words of each message:\n{}", lines.collect::<Vec<_>>().join("\n"))

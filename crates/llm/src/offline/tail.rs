@@ -70,10 +70,12 @@ pub(super) struct Made {
 impl Turn {
     pub(super) fn read(messages: &[Bytes]) -> Self {
         let mut turn = Self::default();
-        let newest = messages.iter().rposition(|message| is_prompt(message)).unwrap_or(0);
-        for message in &messages[newest..] {
+        let Some(newest) = (0..messages.len()).rev().find(|at| is_prompt(messages, *at)) else { return turn };
+        if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[newest]) {
+            turn.prompt = text;
+        }
+        for message in &messages[newest + 1..] {
             match serde_json::from_slice(message) {
-                Ok(Kept::User { text }) if !is_aside(&text) => turn.prompt = text,
                 Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
                 Ok(Kept::Result { call, output, failed }) => turn.settle(&call, output, failed),
                 Ok(Kept::User { .. }) | Err(_) => {}
@@ -113,11 +115,17 @@ pub(super) fn overview(messages: &[Bytes]) -> Vec<String> {
     lines.map(|(who, text)| format!("{who}: {}", text.trim().lines().next().unwrap_or_default())).collect()
 }
 
-fn is_prompt(message: &[u8]) -> bool {
-    message.starts_with(USER) && matches!(serde_json::from_slice(message), Ok(Kept::User { text }) if !is_aside(&text))
+/// What a person or another session wrote; or the runtime, when its words opened a run because nothing was under way.
+fn is_prompt(messages: &[Bytes], at: usize) -> bool {
+    if !messages[at].starts_with(USER) {
+        return false;
+    }
+    let Ok(Kept::User { text }) = serde_json::from_slice(&messages[at]) else { return false };
+    let before = at.checked_sub(1).map(|before| serde_json::from_slice(&messages[before]));
+    !is_aside(&text) || matches!(before, Some(Ok(Kept::Assistant { calls, .. })) if calls.is_empty())
 }
 
-/// The runtime speaking in between: to be known, not to be answered.
-fn is_aside(text: &str) -> bool {
-    ["<system-reminder", "<notice"].iter().any(|tag| text.trim_start().starts_with(tag))
+/// The runtime speaking: to be known, not to be obeyed.
+pub(super) fn is_aside(text: &str) -> bool {
+    ["[notice from the runtime", "<system-reminder"].iter().any(|start| text.trim_start().starts_with(start))
 }

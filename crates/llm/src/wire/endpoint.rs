@@ -33,7 +33,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let key = endpoint.api_key.iter().map(|key| key.expose_secret());
+        let key = endpoint.api_key.iter().map(ExposeSecret::expose_secret);
         let masks = Masks::new(key.chain(endpoint.headers.values().map(String::as_str)));
         Self { endpoint, masks, client: OnceLock::new() }
     }

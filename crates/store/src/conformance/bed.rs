@@ -1,8 +1,6 @@
 //! An empty store to test, with the few words that tests are written in.
 
-use crate::{
-    Batch, Committed, Error, Fence, Kept, Mail, Mode, OnKept, Post, Receipt, RowChange, Session, Span, Store,
-};
+use crate::{Batch, Committed, Error, Fence, Kept, Mail, Mode, OnKept, Post, Receipt, RowChange, Session, Span, Store};
 use proto::entry::{Input, Notice, Stored};
 use proto::letter::{Abort, InputPart, Prompt, Reason, Sender};
 use proto::{Body, Class, Entry, Letter, LetterId, SessionId, Status, Usage};

@@ -2,9 +2,7 @@
 
 use super::Bed;
 use super::bed::{child, control, notice, prompt, request, take};
-use crate::{
-    Ask, AskChange, Batch, Error, Run, RowChange, RunChange, RunEnd, Session, WaitChange,
-};
+use crate::{Ask, AskChange, Batch, Error, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::{AskReply, Report};
 use proto::{AskId, CallId, Class, Code, Outcome, RunId, Status, Usage};
 
@@ -121,7 +119,7 @@ pub async fn asks_are_open_until_answered_or_withdrawn(bed: Bed) {
     }
     assert_eq!(bed.store.asks(None).await.unwrap(), [early.clone(), other.clone(), late.clone()]);
     assert_eq!(bed.store.asks(Some(&one.id)).await.unwrap(), [early.clone(), late.clone()]);
-    assert_eq!(bed.store.wake(&one.id).await.unwrap().asks, [late.clone()]);
+    assert_eq!(bed.store.wake(&one.id).await.unwrap().asks, std::slice::from_ref(&late));
     assert_eq!(bed.store.ask(&late.id).await.unwrap(), Some(late.clone()));
     let close = |ask: &Ask, reply| AskChange::Close { ask: ask.id.clone(), reply };
     change_asks(&bed, &one, vec![close(&late, Some(AskReply::Always))]).await;
@@ -201,7 +199,10 @@ pub async fn a_spawn_is_one_commit(bed: Bed) {
         ..Batch::default()
     };
     let committed = bed.commit(&top, batch).await.unwrap();
-    assert_eq!((committed.receipts[0].letter.clone(), committed.receipts[0].to.clone()), (post.letter.id, new.id.clone()));
+    assert_eq!(
+        (committed.receipts[0].letter.clone(), committed.receipts[0].to.clone()),
+        (post.letter.id, new.id.clone())
+    );
     let row = bed.row(&new).await;
     assert_eq!((row.status, row.pending, row.root), (Status::Queued, 1, top.id));
     assert_eq!(bed.store.run(&committed.receipts[0].letter.run()).await.unwrap().unwrap().session, new.id);

@@ -66,7 +66,12 @@ impl Store for Memory {
             let mut entries = log(state, session)?;
             entries.retain(|kept| kept.seq >= row.base);
             let asks = open_asks(state, |ask| ask.session == *session);
-            Ok(Awake { entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?, inbox: unread(state, session, 0)?, asks, row })
+            Ok(Awake {
+                entries: entries.into_iter().map(entry).collect::<Result<_, _>>()?,
+                inbox: unread(state, session, 0)?,
+                asks,
+                row,
+            })
         })
     }
 
@@ -264,9 +269,7 @@ fn matches(state: &State, query: &Query, session: &Session) -> bool {
     let in_scope = match &query.scope {
         Scope::All => true,
         Scope::Owner(owner) => session.owner == *owner,
-        Scope::Below(top) => {
-            state.sessions.get(top).is_some_and(|top| session.path.starts_with(&top.session.path))
-        }
+        Scope::Below(top) => state.sessions.get(top).is_some_and(|top| session.path.starts_with(&top.session.path)),
     };
     in_scope
         && query.after.as_ref().is_none_or(|after| (session.activity, &session.id) < (after.activity, &after.id))

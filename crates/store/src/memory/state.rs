@@ -2,9 +2,7 @@
 
 use super::table::Table;
 use crate::ready::{Asking, Consume, Posting, Ready, fork_from_nowhere};
-use crate::{
-    Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange,
-};
+use crate::{Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::Report;
 use proto::{AskId, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
@@ -71,14 +69,26 @@ impl State {
 
     fn settle(&mut self) {
         let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
-        (sessions.settle(), kept.settle(), logs.settle(), letters.settle());
-        (unread.settle(), runs.settle(), asks.settle(), waits.settle());
+        sessions.settle();
+        kept.settle();
+        logs.settle();
+        letters.settle();
+        unread.settle();
+        runs.settle();
+        asks.settle();
+        waits.settle();
     }
 
     fn take_back(&mut self) {
         let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
-        (sessions.take_back(), kept.take_back(), logs.take_back(), letters.take_back());
-        (unread.take_back(), runs.take_back(), asks.take_back(), waits.take_back());
+        sessions.take_back();
+        kept.take_back();
+        logs.take_back();
+        letters.take_back();
+        unread.take_back();
+        runs.take_back();
+        asks.take_back();
+        waits.take_back();
     }
 
     pub(super) fn cursor(&self) -> u64 {
@@ -198,12 +208,8 @@ impl State {
     }
 
     fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
-        let receipt = |class, duplicate| Receipt {
-            letter: posting.id.clone(),
-            to: posting.to.clone(),
-            class,
-            duplicate,
-        };
+        let receipt =
+            |class, duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate };
         if let Some(before) = self.letters.get(&posting.id) {
             if before.to != posting.to {
                 let holder = before.to.to_string();
@@ -289,7 +295,7 @@ impl State {
         for change in changes {
             match change {
                 Asking::Open { ask, .. } if self.asks.get(&ask.id).is_none() => {
-                    self.asks.put(ask.id.clone(), Ask { reply: None, ..ask.clone() });
+                    self.asks.put(ask.id.clone(), Ask { reply: None, ..(**ask).clone() });
                 }
                 Asking::Open { .. } => {}
                 Asking::Close { ask, reply } => {

@@ -385,9 +385,8 @@ impl Desk<'_> {
     }
 
     fn receiver(&self, session: &SessionId) -> Result<Receiver> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
         let mut rows = statement.query([session.as_str()])?;
         let Some(row) = rows.next()? else { return Err(Error::NoSession(session.clone()).into()) };
         Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status: status(text(row, 2)?)? })
@@ -484,10 +483,9 @@ impl Desk<'_> {
                     "INSERT OR REPLACE INTO waits (call, session, on_session, tree) VALUES (?1, ?2, ?3, ?4)",
                     params![call.as_str(), place.n, self.number(on)?, place.tree],
                 )?,
-                WaitChange::Remove { call } => self.run(
-                    "DELETE FROM waits WHERE call = ?1 AND session = ?2",
-                    params![call.as_str(), place.n],
-                )?,
+                WaitChange::Remove { call } => {
+                    self.run("DELETE FROM waits WHERE call = ?1 AND session = ?2", params![call.as_str(), place.n])?
+                }
             };
         }
         Ok(())

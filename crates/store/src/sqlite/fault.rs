@@ -76,7 +76,9 @@ impl Place {
         let disk = |hint: String| Error::Disk { message: error.to_string(), hint };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => self.damaged(error.to_string()),
-            Some(ErrorCode::DiskFull) => disk(format!("free some space on the disk that holds `{dir}`, then try again")),
+            Some(ErrorCode::DiskFull) => {
+                disk(format!("free some space on the disk that holds `{dir}`, then try again"))
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 disk(format!("make `{dir}` and the files in it writable for you, then try again"))
             }

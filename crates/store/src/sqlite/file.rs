@@ -110,8 +110,7 @@ pub(super) fn reader(place: &Place) -> Result<Connection> {
 
 /// For looking at a database that another process may be writing.
 pub(super) fn visitor(place: &Place) -> Result<Connection> {
-    let mut file =
-        File::open(place.database()).map_err(|error| place.refused("cannot open the database", &error))?;
+    let mut file = File::open(place.database()).map_err(|error| place.refused("cannot open the database", &error))?;
     look(place, &mut file)?;
     let connection = connect(place, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -384;")?;

@@ -256,7 +256,8 @@ pub(super) fn entries(connection: &Connection, id: &SessionId, span: Span) -> Re
     let mut out = Vec::new();
     match span {
         Span::After { seq, limit } => {
-            let sql = "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4";
+            let sql =
+                "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4";
             for Stretch { session, from, to } in stretches {
                 let from = from.max(int(seq).saturating_add(1));
                 out.extend(all(connection, sql, params![session, from, to, most(limit - out.len())], stored)?);
@@ -280,10 +281,7 @@ fn stored(row: &Row<'_>) -> Result<Stored> {
 }
 
 pub(super) fn run(connection: &Connection, id: &RunId) -> Result<Option<Run>> {
-    let sql = format!(
-        "{}WHERE r.id = (SELECT coalesce(a.alias_of, a.id) FROM runs a WHERE a.id = ?1)",
-        value::RUN
-    );
+    let sql = format!("{}WHERE r.id = (SELECT coalesce(a.alias_of, a.id) FROM runs a WHERE a.id = ?1)", value::RUN);
     Ok(all(connection, &sql, [id.as_str()], value::run)?.pop())
 }
 
@@ -342,7 +340,8 @@ pub(super) fn kept_since(
     cursor: u64,
     limit: usize,
 ) -> Result<Vec<Kept>> {
-    const KEPT: &str = "SELECT e.id, s.id, s.root, e.seq, e.at, e.body FROM entries e CROSS JOIN sessions s ON s.n = e.session ";
+    const KEPT: &str =
+        "SELECT e.id, s.id, s.root, e.seq, e.at, e.body FROM entries e CROSS JOIN sessions s ON s.n = e.session ";
     let Some(root) = root else {
         let sql = format!("{KEPT}WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
         return all(connection, &sql, params![int(cursor), most(limit)], kept);
@@ -364,8 +363,7 @@ fn kept(row: &Row<'_>) -> Result<Kept> {
 }
 
 pub(super) fn cursor(connection: &Connection) -> Result<u64> {
-    let cursor: Option<i64> =
-        prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
+    let cursor: Option<i64> = prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
     Ok(cursor.unwrap_or(0) as u64)
 }
 

@@ -97,7 +97,10 @@ async fn check_damage(what: &str, change: impl FnOnce(&mut Vec<u8>)) {
     change(&mut bytes);
     fs::write(&path, &bytes).unwrap();
     let error = refused(dir.path());
-    assert!(matches!(&error, Error::Damaged { path: told, .. } if *told == path.display().to_string()), "{what}: {error}");
+    assert!(
+        matches!(&error, Error::Damaged { path: told, .. } if *told == path.display().to_string()),
+        "{what}: {error}"
+    );
     assert!(error.hint().is_some());
     assert!(fs::read(&path).unwrap() == bytes, "{what}: the file was changed");
 }
