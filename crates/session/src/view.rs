@@ -88,6 +88,7 @@ impl View {
                     self.context = 0;
                 }
             }
+            Entry::Ended(ended) if self.answering().is_some_and(|now| now.run != ended.run) => {}
             Entry::Ended(_) => {
                 self.phase = Phase::Idle;
                 self.subtasks.clear();
@@ -101,6 +102,10 @@ impl View {
     }
 
     fn took(&mut self, input: &Input) {
+        // A request is only taken when idle: one that stands in another run was withdrawn, and ends at once.
+        if self.answering().is_some_and(|now| now.run != input.run) {
+            return;
+        }
         for part in &input.parts {
             if let InputPart::Subtask { agent, prompt, description } = part {
                 let (agent, prompt, description) = (agent.clone(), prompt.clone(), description.clone());
@@ -110,8 +115,8 @@ impl View {
         self.agent = Some(input.agent.clone());
         self.model = Some(input.model.clone());
         match &mut self.phase {
-            Phase::Answering(now) if now.run == input.run => now.answered = false,
-            phase => *phase = Phase::Answering(Answering::of(input.run.clone())),
+            Phase::Answering(now) => now.answered = false,
+            Phase::Idle => self.phase = Phase::Answering(Answering::of(input.run.clone())),
         }
     }
 

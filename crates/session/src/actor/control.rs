@@ -11,7 +11,7 @@ use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
 use std::sync::Arc;
-use store::{AskChange, Batch, Post, RunChange, RunEnd, WaitChange};
+use store::{AskChange, Batch, Post, RowChange, WaitChange};
 
 impl Actor {
     pub(super) async fn obey(&mut self) -> Result<(), Stop> {
@@ -163,23 +163,16 @@ impl Actor {
         let first = |letter: &&Letter| !batch.consume.contains(&letter.id);
         let queued: Vec<&Letter> = self.inbox.queued().filter(meant).filter(first).collect();
         for letter in &queued {
-            let why = words(abort.reason);
+            let (run, why) = (letter.id.run(), words(abort.reason));
+            let ending = Ending::cancelled(why);
             batch.consume.push(letter.id.clone());
-            if matches!(letter.body, Body::Prompt(_)) {
-                batch.runs.push(RunChange::End(RunEnd {
-                    run: letter.id.run(),
-                    outcome: proto::Outcome::Cancelled,
-                    code: Some(Code::Cancelled),
-                    message: Some(why.into()),
-                    hint: None,
-                    answer: None,
-                    usage: proto::Usage::default(),
-                }));
-            }
+            batch.entries.push(Entry::Input(self.input(&mut RowChange::default(), letter, &run)));
+            batch.entries.push(Entry::Ended(ending.entry(&run)));
+            batch.entries.push(Entry::Notice(Notice { text: format!("The message above was withdrawn: {why}.") }));
             if let Some(report) = &letter.report {
-                batch.post.push(self.report_letter(&letter.id.run(), report, &Ending::cancelled(why), String::new()));
+                batch.post.push(self.report_letter(&run, report, &ending, why.into()));
             }
-            batch.entries.push(Entry::Notice(Notice { text: format!("A queued message was withdrawn: {why}") }));
+            batch.runs.push(ending.change(&run, None, proto::Usage::default()));
         }
         !queued.is_empty()
     }

@@ -6,7 +6,7 @@ use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Ended, Input, Notice, State};
 use proto::letter::{Finished, InputPart, Prompt, Report, Sender, Settled};
-use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status};
+use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
 /// Restarts a run may survive without its log growing in between; then something in it is the cause.
@@ -33,6 +33,26 @@ impl Ending {
 
     pub(super) fn cancelled(why: &str) -> Self {
         Self { outcome: Outcome::Cancelled, code: Some(Code::Cancelled), message: Some(why.into()), hint: None }
+    }
+
+    /// The last entry of a run.
+    pub(super) fn entry(&self, run: &RunId) -> Ended {
+        let (message, hint) = (self.message.clone(), self.hint.clone());
+        Ended { run: run.clone(), outcome: self.outcome, code: self.code, message, hint }
+    }
+
+    /// The end of a run's row.
+    pub(super) fn change(&self, run: &RunId, answer: Option<u64>, usage: Usage) -> RunChange {
+        let (message, hint) = (self.message.clone(), self.hint.clone());
+        RunChange::End(RunEnd {
+            run: run.clone(),
+            outcome: self.outcome,
+            code: self.code,
+            message,
+            hint,
+            answer,
+            usage,
+        })
     }
 }
 
@@ -72,7 +92,7 @@ impl Actor {
     }
 
     /// A letter as the log keeps it, with the agent and the model that answer it.
-    fn input(&self, row: &mut store::RowChange, letter: &Letter, run: &RunId) -> Input {
+    pub(super) fn input(&self, row: &mut store::RowChange, letter: &Letter, run: &RunId) -> Input {
         let prompt = match &letter.body {
             Body::Prompt(prompt) => prompt.clone(),
             Body::Completion(finished) => Prompt::text(completion(finished)),
@@ -123,28 +143,14 @@ impl Actor {
             (Outcome::Ok, Some((_, text))) => text.to_string(),
             _ => ending.message.clone().unwrap_or_default(),
         };
-        batch.entries.push(Entry::Ended(Ended {
-            run: run.clone(),
-            outcome: ending.outcome,
-            code: ending.code,
-            message: ending.message.clone(),
-            hint: ending.hint.clone(),
-        }));
+        batch.entries.push(Entry::Ended(ending.entry(&run)));
         if let Some(report) = &self.report {
             batch.post.push(self.report_letter(&run, report, &ending, text));
         }
         batch.row.status = Some(self.status_after(&ending, batch.consume.len()));
         batch.row.run = Some(None);
         batch.row.ended = Some(Some(now()));
-        batch.runs.push(RunChange::End(RunEnd {
-            run,
-            outcome: ending.outcome,
-            code: ending.code,
-            message: ending.message,
-            hint: ending.hint,
-            answer: said.map(|(seq, _)| seq),
-            usage: now_run.used,
-        }));
+        batch.runs.push(ending.change(&run, said.map(|(seq, _)| seq), now_run.used));
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.

@@ -328,3 +328,40 @@ async fn deltas_come_before_the_entry_they_led_to() {
     assert_eq!(kinds, ["input", "delta", "delta", "reply", "ended"]);
     let _: Arc<_> = world.fake.last().unwrap();
 }
+
+#[tokio::test]
+async fn a_queued_prompt_can_be_withdrawn_while_another_run_goes_on() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let world = World::new(move |received| match received.n {
+        0 => Reply::text("first done").gated(held.clone()),
+        _ => Reply::text("never asked"),
+    })
+    .await;
+    let first = world.prompt("first").await;
+    world.fake.wait_for(1).await;
+    let target = Target::Session(first.session.id.clone());
+    let queued = convoke_session::NewPrompt {
+        target,
+        text: "@explore second".into(),
+        agent: None,
+        model: None,
+        run: None,
+        steer: false,
+    };
+    let second = world.rt.prompt(queued).await.unwrap();
+    assert!(world.rt.abort(&first.session.id, Some(second.run.clone())).await.unwrap());
+    assert_eq!(world.end_of(&second.run).await.outcome, Some(Outcome::Cancelled));
+    gate.open();
+    assert_eq!(world.end(&first.run).await.outcome, Some(Outcome::Ok));
+    assert_eq!(world.fake.count(), 1);
+    assert!(world.store.check().await.unwrap().is_empty());
+    insta::assert_snapshot!(world.transcript(&first.session.id).await, @r"
+    user    first
+    user    @explore second
+    run     ended: cancelled (stopped by the user)
+    notice  The message above was withdrawn: stopped by the user.
+    model   first done
+    run     ended: ok
+    ");
+}

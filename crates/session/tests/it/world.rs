@@ -85,6 +85,11 @@ impl World {
         self.rt.wait(run, true, Some(Duration::from_secs(20))).await.unwrap().expect("the run ended in time")
     }
 
+    /// The run's end, whatever the tree does.
+    pub(crate) async fn end_of(&self, run: &RunId) -> Run {
+        self.rt.wait(run, false, Some(Duration::from_secs(20))).await.unwrap().expect("the run ended in time")
+    }
+
     pub(crate) async fn log(&self, session: &SessionId) -> Vec<Entry> {
         let entries = self.store.entries(session, Span::After { seq: 0, limit: 10_000 }).await.unwrap();
         entries.into_iter().map(|stored| stored.entry).collect()
