@@ -299,6 +299,9 @@ pub struct CreateInput {
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
+    /// The same key again names the same session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -309,6 +312,9 @@ pub struct ForkInput {
     /// The last entry both share; the newest without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The same key again names the same session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

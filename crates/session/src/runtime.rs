@@ -18,7 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Find, Fork, Mail, Post, Run, Session, Store};
+use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -68,6 +68,8 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
+    /// The caller's idempotency key: the same one again names the same session.
+    pub once: Option<String>,
 }
 
 /// Where a prompt goes.
@@ -132,7 +134,7 @@ impl Runtime {
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
-            let page = self.inner.store.unfinished(after.as_ref(), 500).await.map_err(outside)?;
+            let page = self.inner.store.unfinished(after.as_ref(), 500).await?;
             let Some(last) = page.last().cloned() else { return Ok(woken) };
             woken += page.len();
             page.iter().for_each(|session| self.inner.wake(session));
@@ -163,13 +165,13 @@ impl Runtime {
         {
             return Ok(posted);
         }
-        let cursor = self.inner.store.cursor().await.map_err(outside)?;
+        let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
         let body = self.body(&prompt, &row)?;
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post] }).await.map_err(outside)?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], once: None }).await?;
         self.inner.wake(&row.id);
         let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
@@ -177,7 +179,7 @@ impl Runtime {
 
     /// A run id that was used before: the same call again, or somebody else's.
     async fn posted_before(&self, run: &RunId, target: &Target) -> Result<Option<Posted>, Error> {
-        let Some(found) = self.inner.store.run(run).await.map_err(outside)? else { return Ok(None) };
+        let Some(found) = self.inner.store.run(run).await? else { return Ok(None) };
         let same = match target {
             Target::Session(session) => session == &found.session,
             Target::New(_) | Target::Main { .. } => true,
@@ -234,13 +236,19 @@ impl Runtime {
     /// A session without a run.
     pub async fn create(&self, new: NewSession) -> Result<Session, Error> {
         let row = self.row(&new)?;
-        self.open(row).await
+        self.open(row, new.once).await
     }
 
-    async fn open(&self, row: Session) -> Result<Session, Error> {
-        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new() };
-        self.inner.store.deliver(mail).await.map_err(outside)?;
-        Ok(row)
+    async fn open(&self, row: Session, key: Option<String>) -> Result<Session, Error> {
+        let once = key.map(|key| Once { key, answer: row.id.to_string() });
+        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new(), once };
+        match self.inner.store.deliver(mail).await {
+            Ok(_) => Ok(row),
+            Err(store::Error::Repeated { answer }) => {
+                self.session(&SessionId::parse(&answer).map_err(|error| Error::internal(error.to_string()))?).await
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
@@ -266,7 +274,7 @@ impl Runtime {
     }
 
     /// A session that shares the log of another up to an entry, by reference.
-    pub async fn fork(&self, session: &SessionId, seq: Option<u64>) -> Result<Session, Error> {
+    pub async fn fork(&self, session: &SessionId, seq: Option<u64>, once: Option<String>) -> Result<Session, Error> {
         let of = self.session(session).await?;
         let seq = seq.unwrap_or(of.seq);
         if seq > of.seq {
@@ -290,7 +298,7 @@ impl Runtime {
             context_tokens: of.context_tokens,
             ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
         };
-        self.open(row).await
+        self.open(row, once).await
     }
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
@@ -307,7 +315,7 @@ impl Runtime {
             }
             Reference::Label(label) => {
                 let what = Find::Label { label: label.clone(), owner: None };
-                let mut found = self.inner.store.find(&what).await.map_err(outside)?;
+                let mut found = self.inner.store.find(&what).await?;
                 match found.len() {
                     0 => Err(nobody(label)),
                     1 => Ok(found.remove(0)),
@@ -324,12 +332,12 @@ impl Runtime {
     }
 
     async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
-        let mut found = self.inner.store.find(&Find::Key(key.to_string())).await.map_err(outside)?;
+        let mut found = self.inner.store.find(&Find::Key(key.to_string())).await?;
         Ok(found.pop())
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error> {
-        self.inner.store.session(id).await.map_err(outside)?.ok_or_else(|| nobody(id.as_str()))
+        self.inner.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
     }
 
     /// Waits for a run's end, and with `tree` until its whole tree is quiet. `None` means only that the wait ended.
@@ -353,7 +361,7 @@ impl Runtime {
             let waiter = self.inner.waiters.join(name.as_str());
             let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
-            let found = self.inner.store.run(id).await.map_err(outside)?;
+            let found = self.inner.store.run(id).await?;
             let run = found.ok_or_else(|| Error::not_found(format!("there is no run `{id}`")))?;
             if run.outcome.is_some() {
                 return Ok(run);
@@ -378,7 +386,7 @@ impl Runtime {
             let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
             let row = self.session(&run.session).await?;
-            let below = self.inner.store.busy_below(&run.session, 1).await.map_err(outside)?;
+            let below = self.inner.store.busy_below(&run.session, 1).await?;
             if !row.status.is_busy() && below.is_empty() {
                 return Ok(());
             }
@@ -405,7 +413,7 @@ impl Runtime {
             vec![control(LetterId::new(), session, Body::Abort(Abort { reason: Reason::User, run: run.clone() }))];
         if run.is_none() {
             // Whoever is below and works on their own is stopped as well.
-            let below = self.inner.store.busy_below(session, 10_000).await.map_err(outside)?;
+            let below = self.inner.store.busy_below(session, 10_000).await?;
             let abort =
                 |id: &SessionId| control(LetterId::new(), id, Body::Abort(Abort { reason: Reason::Parent, run: None }));
             post.extend(below.iter().map(abort));
@@ -416,7 +424,7 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await.map_err(outside)?;
+        let found = self.inner.store.ask(ask).await?;
         let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
         let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
         let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
@@ -428,7 +436,7 @@ impl Runtime {
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post }).await.map_err(outside)?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, once: None }).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         Ok(receipts)
     }
@@ -477,7 +485,7 @@ impl Inner {
             let trouble = match AssertUnwindSafe(live).catch_unwind().await {
                 Ok(Leave::Asleep) => return,
                 Ok(Leave::Stopped | Leave::Fenced) => return self.registry.remove(&session),
-                Ok(Leave::Trouble(error)) => outside(error),
+                Ok(Leave::Trouble(error)) => error.into(),
                 Err(_) => Error::internal("the session's actor broke down").hint("look into the gateway's log"),
             };
             tracing::error!(%session, error = %trouble, "the session pauses");
@@ -553,16 +561,4 @@ fn directory(path: &str) -> Result<String, Error> {
         Path::new(path).canonicalize().map_err(|error| bad(format!("cannot use the directory `{path}`: {error}")))?;
     std::fs::read_dir(&real).map_err(|error| bad(format!("cannot use the directory `{path}`: {error}")))?;
     real.into_os_string().into_string().map_err(|_| bad(format!("the name of the directory `{path}` is not text")))
-}
-
-/// A store's error as callers see it.
-fn outside(error: store::Error) -> Error {
-    let code = match &error {
-        store::Error::NoSession(_) => Code::NotFound,
-        store::Error::Taken { .. } | store::Error::Fenced(_) | store::Error::Unread(_) => Code::Conflict,
-        store::Error::QueueFull(_) => Code::LimitRate,
-        store::Error::Disk { .. } | store::Error::Closed | store::Error::Locked { .. } => Code::Unavailable,
-        store::Error::Damaged { .. } | store::Error::Newer { .. } | store::Error::Internal(_) => Code::Internal,
-    };
-    Error { hint: error.hint(), ..Error::new(code, error.to_string()) }
 }

@@ -91,6 +91,9 @@ pub enum Error {
     /// A key, label or letter id is taken.
     #[error("{what} is taken by `{holder}`")]
     Taken { what: String, holder: String },
+    /// The same call was made before; this is what it was answered.
+    #[error("this call was made before")]
+    Repeated { answer: String },
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
@@ -124,6 +127,20 @@ impl Error {
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
             _ => return None,
         })
+    }
+}
+
+/// What a refusal means to a caller of the gateway.
+impl From<Error> for proto::Error {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::NoSession(_) => Code::NotFound,
+            Error::Taken { .. } | Error::Unread(_) | Error::Fenced(_) | Error::Repeated { .. } => Code::Conflict,
+            Error::QueueFull(_) => Code::LimitRate,
+            Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
+            Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
+        };
+        Self { hint: error.hint(), ..Self::new(code, error.to_string()) }
     }
 }
 
@@ -248,8 +265,17 @@ pub struct RowChange {
 #[derive(Debug, Default)]
 pub struct Mail {
     pub at: Millis,
+    /// The caller's idempotency key: a second delivery with it changes nothing and is `Repeated`.
+    pub once: Option<Once>,
     pub open: Vec<Session>,
     pub post: Vec<Post>,
+}
+
+/// A call that counts once, and what its caller is told however often it comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Once {
+    pub key: String,
+    pub answer: String,
 }
 
 #[derive(Debug, Clone)]

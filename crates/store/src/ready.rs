@@ -1,7 +1,7 @@
 //! A commit or a delivery made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
 //! the one writer has nothing left to do but write.
 
-use crate::{Ask, AskChange, Batch, Error, Fence, Fork, Mail, Post, RowChange, RunChange, Session, WaitChange};
+use crate::{Ask, AskChange, Batch, Error, Fence, Fork, Mail, Once, Post, RowChange, RunChange, Session, WaitChange};
 use proto::letter::{AskReply, Report};
 use proto::{AskId, Body, Class, Entry, LetterId, Millis, SessionId};
 use serde::Serialize;
@@ -12,6 +12,7 @@ pub(crate) struct Ready {
     /// Whose commit it is; a delivery is nobody's.
     pub(crate) by: Option<(SessionId, Fence)>,
     pub(crate) at: Millis,
+    pub(crate) once: Option<Once>,
     pub(crate) entries: Vec<Arc<str>>,
     pub(crate) consume: Vec<Consume>,
     pub(crate) expect_unread: Option<u32>,
@@ -56,6 +57,7 @@ impl Ready {
         Ok(Self {
             by: Some((session.clone(), fence)),
             at: batch.at,
+            once: None,
             consume: consume.collect(),
             entries: batch.entries.iter().map(|entry| Ok(text(entry)?.into())).collect::<Result<_, Error>>()?,
             expect_unread: batch.expect_unread,
@@ -72,6 +74,7 @@ impl Ready {
         Ok(Self {
             by: None,
             at: mail.at,
+            once: mail.once,
             entries: Vec::new(),
             consume: Vec::new(),
             expect_unread: None,

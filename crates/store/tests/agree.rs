@@ -225,7 +225,8 @@ impl Side {
     async fn take(&self, at: i64, step: &Step) -> String {
         match step {
             Step::Deliver { open, post } => {
-                let mail = Mail { at, open: self.all_opened(open).await, post: post.iter().map(posted).collect() };
+                let mail =
+                    Mail { at, open: self.all_opened(open).await, post: post.iter().map(posted).collect(), once: None };
                 told(self.store.deliver(mail).await)
             }
             Step::Commit(commit) => {

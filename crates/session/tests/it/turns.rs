@@ -297,7 +297,7 @@ async fn a_fork_shares_what_was_said_and_goes_its_own_way() {
     let world = World::new(|received| Reply::text(format!("re: {}", received.last("user").unwrap()))).await;
     let posted = world.prompt("one").await;
     world.end(&posted.run).await;
-    let fork = world.rt.fork(&posted.session.id, None).await.unwrap();
+    let fork = world.rt.fork(&posted.session.id, None, None).await.unwrap();
     let there = world.send(Target::Session(fork.id.clone()), "two").await;
     world.end(&there.run).await;
     let here = world.send(Target::Session(posted.session.id.clone()), "three").await;

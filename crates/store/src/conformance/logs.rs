@@ -179,8 +179,9 @@ pub async fn a_fork_wakes_from_its_own_base(bed: Bed) {
 pub async fn a_fork_needs_an_entry_to_stand_on(bed: Bed) {
     let old = bed.root("old").await;
     bed.say(&old, &["one"]).await;
-    let open =
-        async |session| bed.store.deliver(crate::Mail { at: 1, open: vec![session], post: vec![] }).await.map(drop);
+    let open = async |session| {
+        bed.store.deliver(crate::Mail { at: 1, open: vec![session], post: vec![], once: None }).await.map(drop)
+    };
     assert!(matches!(open(fork(&old, 2, "early")).await, Err(Error::Internal(_))));
     assert!(matches!(open(fork(&root("ghost"), 0, "ghostly")).await, Err(Error::NoSession(_))));
     // The commit that appends an entry may fork right there.

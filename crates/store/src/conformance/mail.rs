@@ -1,7 +1,7 @@
 //! Rules of the inbox: exactly once, in order, and what mail does to its receiver.
 
 use super::Bed;
-use super::bed::{child, control, notice, prompt, request, take};
+use super::bed::{child, control, notice, prompt, request, root, take};
 use crate::{Batch, Error, Fence, Mail, Post, RowChange};
 use proto::{Class, LetterId, Status};
 
@@ -71,7 +71,7 @@ pub async fn a_letter_id_is_good_for_one_receiver(bed: Bed) {
 pub async fn a_retry_in_the_same_mail_is_one_letter(bed: Bed) {
     let session = bed.root("a").await;
     let post = request(&session);
-    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post] };
+    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post], once: None };
     let receipts = bed.store.deliver(mail).await.unwrap();
     assert_eq!(receipts.iter().map(|receipt| receipt.duplicate).collect::<Vec<_>>(), [false, true]);
     assert_eq!(bed.row(&session).await.pending, 1);
@@ -186,4 +186,27 @@ pub async fn an_inbox_is_read_in_order(bed: Bed) {
     let awake = bed.store.wake(&session.id).await.unwrap();
     assert_eq!(awake.inbox.len(), 3);
     assert!(bed.store.inbox(&session.id, inbox[3].0).await.unwrap().is_empty());
+}
+
+pub async fn a_call_with_the_same_key_counts_once(bed: Bed) {
+    let call = |name: &str, answer: &str| Mail {
+        at: 1,
+        open: vec![root(name)],
+        post: vec![],
+        once: Some(crate::Once { key: "key-1".into(), answer: answer.into() }),
+    };
+    bed.store.deliver(call("first", "the first")).await.unwrap();
+    let again = bed.store.deliver(call("second", "the second")).await;
+    assert!(matches!(again, Err(Error::Repeated { answer }) if answer == "the first"));
+    let missing = bed.store.find(&crate::Find::Key(root("second").key)).await.unwrap();
+    assert!(missing.is_empty(), "the second call made nothing");
+    // A refused call leaves its key free: whoever mends and repeats it is heard.
+    let refused = Mail {
+        open: vec![root("first")],
+        once: Some(crate::Once { key: "key-2".into(), answer: "no".into() }),
+        ..call("x", "")
+    };
+    assert!(matches!(bed.store.deliver(refused).await, Err(Error::Taken { .. })));
+    let mended = Mail { once: Some(crate::Once { key: "key-2".into(), answer: "yes".into() }), ..call("third", "") };
+    bed.store.deliver(mended).await.unwrap();
 }

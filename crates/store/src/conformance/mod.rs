@@ -56,6 +56,7 @@ macro_rules! every_rule {
             a_letter_id_is_good_for_life,
             a_letter_id_is_good_for_one_receiver,
             a_retry_in_the_same_mail_is_one_letter,
+            a_call_with_the_same_key_counts_once,
             going_idle_fails_while_letters_are_unread,
             a_persons_text_is_a_request_to_the_idle_and_a_steer_to_the_busy,
             mail_queues_whoever_is_not_busy,

@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) runs: Table<RunId, RunRow>,
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
+    /// Answers by idempotency key.
+    pub(super) calls: Table<String, String>,
 }
 
 /// A session with its place in the order of births.
@@ -68,7 +70,7 @@ impl State {
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
+        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
         sessions.settle();
         kept.settle();
         logs.settle();
@@ -77,10 +79,11 @@ impl State {
         runs.settle();
         asks.settle();
         waits.settle();
+        calls.settle();
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits } = self;
+        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
         sessions.take_back();
         kept.take_back();
         logs.take_back();
@@ -89,6 +92,7 @@ impl State {
         runs.take_back();
         asks.take_back();
         waits.take_back();
+        calls.take_back();
     }
 
     pub(super) fn cursor(&self) -> u64 {
@@ -100,6 +104,12 @@ impl State {
     }
 
     fn try_apply(&mut self, work: &Ready) -> Result<Committed, Error> {
+        if let Some(once) = &work.once {
+            if let Some(answer) = self.calls.get(&once.key) {
+                return Err(Error::Repeated { answer: answer.clone() });
+            }
+            self.calls.put(once.key.clone(), once.answer.clone());
+        }
         let (mut epoch, mut seq) = (0, 0);
         if let Some((session, fence)) = &work.by {
             (epoch, seq) = self.write_log(session, *fence, work)?;

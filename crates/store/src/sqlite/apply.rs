@@ -5,7 +5,7 @@
 use super::fault::Result;
 use super::value::{int, json, session_id, status, text, word};
 use crate::ready::{Asking, Consume, Posting, Ready};
-use crate::{Error, Fence, Kept, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
+use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::{Class, Millis, RunId, SessionId, Status};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Params, params, params_from_iter};
@@ -45,6 +45,9 @@ impl Hand {
     /// Appends what was kept to `kept`, in cursor order.
     pub(super) fn apply(&mut self, connection: &Connection, work: &Ready, kept: &mut Vec<Kept>) -> Result<Done> {
         let desk = Desk { connection, at: work.at };
+        if let Some(once) = &work.once {
+            desk.first_time(once)?;
+        }
         let Some((session, fence)) = &work.by else {
             return Ok(Done { epoch: 0, seq: 0, receipts: desk.open_and_post(work)? });
         };
@@ -94,6 +97,19 @@ impl Desk<'_> {
 
     fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
         Ok(self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
+    }
+
+    fn first_time(&self, once: &Once) -> Result<()> {
+        match self.one::<String>("SELECT answer FROM calls WHERE key = ?1", [&once.key])? {
+            Some(answer) => Err(Error::Repeated { answer }.into()),
+            None => {
+                self.run(
+                    "INSERT INTO calls (key, answer, at) VALUES (?1, ?2, ?3)",
+                    params![once.key, once.answer, self.at],
+                )?;
+                Ok(())
+            }
+        }
     }
 
     /// Fence, inbox, entries and the session's own row. Answers the epoch and `seq` after it.

@@ -138,3 +138,10 @@ CREATE TABLE waits (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX waits_of_session ON waits (session, on_session);
+
+-- Calls that count once, by their caller's idempotency key, and what they were answered.
+CREATE TABLE calls (
+    key    TEXT NOT NULL PRIMARY KEY,
+    answer TEXT NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

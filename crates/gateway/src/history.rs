@@ -1,0 +1,131 @@
+//! A page of a session's messages (S5). Reads the log from the page's end backwards, and no further than it has to.
+
+use proto::message::{self, History, Message};
+use proto::methods::HistoryInput;
+use proto::{Entry, Error, Stored};
+use store::{Session, Span, Store};
+
+/// Messages of a page, when nobody says how many.
+const PAGE: usize = 50;
+
+const MAX_PAGE: usize = 1000;
+
+/// Entries read at a time.
+const CHUNK: usize = 256;
+
+/// Entries looked at for one page. A longer stretch without a word ends the page early; the next one goes on there.
+const MAX_SCAN: usize = 20_000;
+
+pub(crate) async fn page(store: &dyn Store, session: &Session, input: &HistoryInput) -> Result<History, Error> {
+    let limit = input.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
+    let read = match input.after {
+        Some(after) => forwards(store, session, after, input, limit).await?,
+        None => backwards(store, session, input, limit).await?,
+    };
+    Ok(finish(session, input, read, limit))
+}
+
+/// A stretch of the log.
+struct Read {
+    entries: Vec<Stored>,
+    /// Where older entries begin, if there are any.
+    older: Option<u64>,
+    newest_first: bool,
+}
+
+async fn backwards(store: &dyn Store, session: &Session, input: &HistoryInput, limit: usize) -> Result<Read, Error> {
+    let mut before = input.before.unwrap_or(u64::MAX);
+    // Newest chunk first; put in order at the end.
+    let (mut chunks, mut messages, mut scanned) = (Vec::new(), 0, 0);
+    let older = loop {
+        let chunk = store.entries(&session.id, Span::Before { seq: before, limit: CHUNK }).await?;
+        let whole = chunk.len() == CHUNK;
+        before = chunk.first().map_or(before, |first| first.seq);
+        scanned += chunk.len();
+        messages += count(&chunk, input.include_tools);
+        chunks.push(chunk);
+        if !whole {
+            break None;
+        }
+        if messages >= limit || scanned >= MAX_SCAN {
+            break Some(before);
+        }
+    };
+    let mut entries: Vec<Stored> = chunks.into_iter().rev().flatten().collect();
+    if input.include_tools && input.before.is_some() {
+        add_results(store, session, &mut entries).await?;
+    }
+    Ok(Read { entries, older, newest_first: true })
+}
+
+async fn forwards(
+    store: &dyn Store,
+    session: &Session,
+    after: u64,
+    input: &HistoryInput,
+    limit: usize,
+) -> Result<Read, Error> {
+    let before = input.before.unwrap_or(u64::MAX);
+    let (mut entries, mut last, mut messages) = (Vec::<Stored>::new(), after, 0);
+    loop {
+        let chunk = store.entries(&session.id, Span::After { seq: last, limit: CHUNK }).await?;
+        let whole = chunk.len() == CHUNK;
+        last = chunk.last().map_or(last, |stored| stored.seq);
+        let chunk: Vec<Stored> = chunk.into_iter().take_while(|stored| stored.seq < before).collect();
+        messages += count(&chunk, input.include_tools);
+        entries.extend(chunk);
+        // One more than asked for, so that the last one of the page has its results.
+        if !whole || last >= before || messages > limit || entries.len() >= MAX_SCAN {
+            return Ok(Read { entries, older: None, newest_first: false });
+        }
+    }
+}
+
+fn count(entries: &[Stored], include_tools: bool) -> usize {
+    entries.iter().filter(|stored| message::is_message(&stored.entry, include_tools)).count()
+}
+
+/// A page that ends between a call and its result would show it under way: read on to the next message.
+async fn add_results(store: &dyn Store, session: &Session, entries: &mut Vec<Stored>) -> Result<(), Error> {
+    let Some(last) = entries.last().map(|stored| stored.seq) else { return Ok(()) };
+    let more = store.entries(&session.id, Span::After { seq: last, limit: CHUNK }).await?;
+    entries.extend(more.into_iter().take_while(|stored| !matches!(stored.entry, Entry::Input(_) | Entry::Reply(_))));
+    Ok(())
+}
+
+fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize) -> History {
+    let mut content_truncated = false;
+    let mut messages: Vec<Message> = Vec::new();
+    for message in message::project(&read.entries) {
+        if let Some((message, shortened)) = message::readable(message, input.include_tools) {
+            content_truncated |= shortened;
+            messages.push(message);
+        }
+    }
+    let mut older = read.older;
+    if read.newest_first {
+        let surplus = messages.len().saturating_sub(limit);
+        messages.drain(..surplus);
+        // The page begins with its first message, and what is older lies before that.
+        if surplus > 0 {
+            older = messages.first().map(|first| first.seq);
+        }
+    } else {
+        messages.truncate(limit);
+    }
+    let capped = message::cap(messages);
+    if capped.dropped > 0 {
+        older = capped.messages.first().map(|first| first.seq);
+    }
+    History {
+        session_key: session.key.clone(),
+        hard_capped: capped.dropped > 0,
+        total_bytes: capped.bytes,
+        truncated: capped.dropped > 0 || content_truncated,
+        dropped_messages: capped.dropped,
+        content_truncated,
+        content_redacted: false,
+        next_before: older,
+        messages: capped.messages,
+    }
+}

@@ -1,0 +1,77 @@
+//! The daemon: it answers the table of methods, lets watchers follow, and listens.
+//!
+//! Answering ([`Gateway`], [`methods`]), routing ([`router`]) and listening ([`socket`], [`serve`]) are three things:
+//! a command without a daemon answers without listening, and a second kind of listener serves the same routes.
+
+mod activity;
+mod events;
+mod history;
+pub mod methods;
+mod reference;
+pub mod router;
+mod rows;
+pub mod serve;
+pub mod socket;
+
+pub use serve::{Serve, serve};
+pub use socket::Socket;
+
+use session::Runtime;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Which gateway this is, so that a caller can tell whether it would have started the same one.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    pub version: String,
+    pub fingerprint: String,
+    /// Started by a command that needed one.
+    pub implicit: bool,
+}
+
+/// Answers methods. Cloning shares it.
+#[derive(Clone)]
+pub struct Gateway {
+    runtime: Runtime,
+    identity: Arc<Identity>,
+    /// Where a session without a directory works.
+    home: Arc<str>,
+    started: Instant,
+    stop: CancellationToken,
+    /// Calls that change something: they run to their end though the caller hangs up.
+    changing: TaskTracker,
+}
+
+impl Gateway {
+    pub fn new(runtime: Runtime, identity: Identity, home: &str) -> Self {
+        Self {
+            runtime,
+            identity: Arc::new(identity),
+            home: home.into(),
+            started: Instant::now(),
+            stop: CancellationToken::new(),
+            changing: TaskTracker::new(),
+        }
+    }
+
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Begins the graceful end; [`serve`] returns when it is over.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    fn store(&self) -> &dyn store::Store {
+        self.runtime.store().as_ref()
+    }
+}
+
+/// Now, as it is sent and stored.
+pub(crate) fn now() -> proto::Millis {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

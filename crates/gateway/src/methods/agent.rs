@@ -1,0 +1,126 @@
+//! `agent` and `agent.wait`: a request, and its end.
+
+use crate::{Gateway, now, reference};
+use proto::ids;
+use proto::methods::{Accepted, Agent, AgentInput, AgentWait, Handle, WaitInput, WaitStatus, Waited};
+use proto::{Code, Entry, Error, RunId};
+use session::{NewPrompt, NewSession, Posted, Target};
+use std::time::Duration;
+use store::Span;
+
+impl Handle<Agent> for Gateway {
+    async fn handle(&self, input: AgentInput) -> Result<Accepted, Error> {
+        let text = text(input.message)?;
+        let run = run_id(input.idempotency_key)?;
+        let target = match (&input.session_id, &input.session_key) {
+            (Some(_), Some(_)) => return Err(Error::invalid("give `sessionId` or `sessionKey`, not both")),
+            (Some(id), None) => Target::Session(self.named(id).await?.id),
+            (None, Some(key)) => self.target(key, input.cwd.as_deref()).await?,
+            (None, None) => Target::New(NewSession {
+                agent: input.agent_id.clone(),
+                model: None,
+                cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
+                label: input.label.as_deref().map(proto::key::label).transpose()?,
+                title: None,
+                permission: Vec::new(),
+                once: None,
+            }),
+        };
+        let prompt = NewPrompt { target, text, agent: input.agent_id, model: input.model.clone(), run, steer: false };
+        let posted = self.runtime.prompt(prompt).await?;
+        Ok(accepted(self, posted, input.model))
+    }
+}
+
+impl Handle<AgentWait> for Gateway {
+    async fn handle(&self, input: WaitInput) -> Result<Waited, Error> {
+        let known = self.store().run(&input.run_id).await?.ok_or_else(|| no_run(&input.run_id))?;
+        let timeout = input.timeout_ms.map(Duration::from_millis);
+        let waited = tokio::select! {
+            waited = self.runtime.wait(&input.run_id, input.tree, timeout) => waited?,
+            () = self.stop.cancelled() => {
+                return Err(Error::unavailable("the gateway is stopping", 100).hint("ask the next one"));
+            }
+        };
+        let session = self.store().session(&known.session).await?.ok_or_else(|| no_run(&known.id))?;
+        let run = waited.unwrap_or(known);
+        let status = run.outcome.map_or(WaitStatus::Timeout, WaitStatus::from);
+        Ok(Waited {
+            run_id: input.run_id,
+            status,
+            session_id: session.id.clone(),
+            session_key: session.key,
+            text: self.answer_of(&run).await?,
+            usage: run.usage,
+            error: failure(&run, status),
+            started_at: run.started,
+            ended_at: run.ended,
+        })
+    }
+}
+
+impl Gateway {
+    /// The text of a run's final answer.
+    async fn answer_of(&self, run: &store::Run) -> Result<Option<String>, Error> {
+        let Some(seq) = run.answer else { return Ok(None) };
+        let span = Span::After { seq: seq.saturating_sub(1), limit: 1 };
+        let entries = self.store().entries(&run.session, span).await?;
+        Ok(entries.into_iter().find_map(|stored| match stored.entry {
+            Entry::Reply(reply) if stored.seq == seq => Some(reply.text()),
+            _ => None,
+        }))
+    }
+}
+
+fn failure(run: &store::Run, status: WaitStatus) -> Option<Error> {
+    let code = match status {
+        WaitStatus::Ok | WaitStatus::Timeout => return None,
+        WaitStatus::Error => run.code.unwrap_or(Code::Internal),
+        WaitStatus::Cancelled => run.code.unwrap_or(Code::Cancelled),
+    };
+    let message = run.message.clone().unwrap_or_else(|| match status {
+        WaitStatus::Cancelled => "the run was cancelled".into(),
+        _ => "the run failed".into(),
+    });
+    Some(Error { hint: run.hint.clone(), ..Error::new(code, message) })
+}
+
+fn no_run(run: &RunId) -> Error {
+    Error::not_found(format!("there is no run `{run}`")).hint("use the `runId` that `agent` answered with")
+}
+
+/// A prompt that says something.
+pub(super) fn text(message: String) -> Result<String, Error> {
+    if message.trim().is_empty() {
+        return Err(Error::invalid("the message is empty").hint("say what is to be done"));
+    }
+    Ok(message)
+}
+
+pub(super) fn run_id(key: Option<String>) -> Result<Option<RunId>, Error> {
+    let run = |key: String| RunId::parse(&key).map_err(|error| Error::invalid(format!("`idempotencyKey`: {error}")));
+    chosen(key)?.map(run).transpose()
+}
+
+/// An idempotency key as P1 wants it.
+pub(super) fn chosen(key: Option<String>) -> Result<Option<String>, Error> {
+    match key {
+        Some(key) if !ids::is_valid(&key) || key.len() > ids::MAX_CHOSEN => {
+            Err(Error::invalid("`idempotencyKey` does not fit")
+                .hint("use 1 to 128 of letters, digits, `_`, `.`, `:` and `-`"))
+        }
+        key => Ok(key),
+    }
+}
+
+pub(super) fn accepted(gateway: &Gateway, posted: Posted, model: Option<String>) -> Accepted {
+    Accepted {
+        run_id: posted.run,
+        model: model.unwrap_or_else(|| gateway.runtime.model_of(&posted.session)),
+        session_id: posted.session.id,
+        session_key: posted.session.key,
+        agent: posted.session.agent,
+        accepted_at: now(),
+        cursor: posted.cursor.to_string(),
+    }
+}

@@ -1,0 +1,40 @@
+//! `chat.*`: what a person says to a session, reads of it, and stops.
+
+use super::agent::accepted;
+use crate::{Gateway, history};
+use proto::Error;
+use proto::message::History;
+use proto::methods::{
+    AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInput, ChatSend, Handle, HistoryInput,
+};
+use session::NewPrompt;
+
+impl Handle<ChatSend> for Gateway {
+    async fn handle(&self, input: ChatInput) -> Result<Accepted, Error> {
+        let prompt = NewPrompt {
+            target: self.target(&input.reference, None).await?,
+            text: super::agent::text(input.message)?,
+            agent: input.agent_id,
+            model: input.model.clone(),
+            run: super::agent::run_id(input.idempotency_key)?,
+            steer: true,
+        };
+        let posted = self.runtime.prompt(prompt).await?;
+        Ok(accepted(self, posted, input.model))
+    }
+}
+
+impl Handle<ChatHistory> for Gateway {
+    async fn handle(&self, input: HistoryInput) -> Result<History, Error> {
+        let session = self.named(&input.session_key).await?;
+        history::page(self.store(), &session, &input).await
+    }
+}
+
+impl Handle<ChatAbort> for Gateway {
+    async fn handle(&self, input: AbortInput) -> Result<Aborted, Error> {
+        let session = self.named(&input.reference).await?.id;
+        let aborted = self.runtime.abort(&session, input.run_id).await?;
+        Ok(Aborted { session_id: session, aborted })
+    }
+}

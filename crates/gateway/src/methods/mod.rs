@@ -1,0 +1,8 @@
+//! How each row of the table is answered: one file for each resource.
+
+mod agent;
+mod agents;
+mod chat;
+mod gateway;
+mod permissions;
+mod sessions;

@@ -1,0 +1,103 @@
+//! Finding the session a caller means, and the directory.
+
+use crate::Gateway;
+use proto::methods::Selector;
+use proto::{Code, Error, Key, Reference};
+use serde_json::json;
+use session::Target;
+use store::{Find, Session};
+
+impl Gateway {
+    /// The session that an id, a key or a label names.
+    pub(crate) async fn named(&self, text: &str) -> Result<Session, Error> {
+        self.runtime.resolve(&outside(Reference::parse(text)?)?).await
+    }
+
+    /// The session that exactly one selector names.
+    pub(crate) async fn selected(&self, selector: &Selector) -> Result<Session, Error> {
+        let given = [&selector.session_id, &selector.key, &selector.label, &selector.reference, &selector.newest_in];
+        if given.iter().filter(|given| given.is_some()).count() != 1 {
+            return Err(Error::invalid("exactly one selector is needed")
+                .hint("give one of `sessionId`, `key`, `label`, `ref` and `newestIn`"));
+        }
+        if let Some(label) = &selector.label {
+            return self.labelled(label, selector.agent_id.as_deref()).await;
+        }
+        if let Some(directory) = &selector.newest_in {
+            let found = self.store().find(&Find::NewestIn(directory.clone())).await?;
+            return found.into_iter().next().ok_or_else(|| {
+                Error::not_found(format!("no session was started in `{directory}` yet"))
+                    .hint("start one with `convoke run`, without `--continue`")
+            });
+        }
+        let text = selector.session_id.as_ref().or(selector.key.as_ref()).or(selector.reference.as_ref());
+        self.named(text.map_or("", String::as_str)).await
+    }
+
+    async fn labelled(&self, label: &str, owner: Option<&str>) -> Result<Session, Error> {
+        let label = proto::key::label(label)?;
+        let owner = owner.map(proto::AgentId::parse).transpose()?.map(|agent| agent.as_str().to_owned());
+        let what = Find::Label { label: label.clone(), owner };
+        let mut found = self.store().find(&what).await?;
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(Error::not_found(format!("no session has the label `{label}`"))
+                .hint("`convoke ps` shows the sessions there are")),
+            _ => Err(ambiguous(&label, &found)),
+        }
+    }
+
+    /// Where a prompt to this reference goes. An agent's main session is made on first use, in `cwd`.
+    pub(crate) async fn target(&self, text: &str, cwd: Option<&str>) -> Result<Target, Error> {
+        let reference = outside(Reference::parse(text)?)?;
+        let main = match &reference {
+            Reference::Main => Some(self.runtime.agents().default_agent().to_owned()),
+            Reference::Key(key) if key.rest() == "main" => Some(key.agent().as_str().to_owned()),
+            Reference::Key(_) | Reference::Id(_) | Reference::Label(_) | Reference::Current => None,
+        };
+        Ok(match main {
+            Some(agent) => Target::Main { agent, cwd: directory(cwd.unwrap_or(&self.home))? },
+            None => Target::Session(self.runtime.resolve(&reference).await?.id),
+        })
+    }
+
+    /// A key as models and people are shown it.
+    pub(crate) fn display_key(&self, key: &str) -> String {
+        let default = self.runtime.agents().default_agent();
+        Key::parse(key).map_or_else(|_| key.to_owned(), |key| key.display(default))
+    }
+}
+
+/// Nobody outside has a session of their own.
+fn outside(reference: Reference) -> Result<Reference, Error> {
+    match reference {
+        Reference::Current => Err(Error::invalid("`current` means the caller's session, and there is none here")
+            .hint("name the session by its id, key or label")),
+        other => Ok(other),
+    }
+}
+
+fn ambiguous(label: &str, found: &[Session]) -> Error {
+    let keys: Vec<&str> = found.iter().map(|session| session.key.as_str()).collect();
+    Error {
+        details: Some(json!({ "candidates": keys })),
+        ..Error::new(Code::Ambiguous, format!("several sessions have the label `{label}`"))
+    }
+    .hint(format!("use a key instead: {}", keys.join(", ")))
+}
+
+/// A directory sessions can work in: it exists, and its name is free of symlinks so that equal ones compare equal.
+pub(crate) fn directory(text: &str) -> Result<String, Error> {
+    let path = std::path::Path::new(text);
+    let refused = |why: &str| {
+        Error::invalid(format!("cannot work in `{text}`: {why}")).hint("name a directory that exists and can be read")
+    };
+    if !path.is_absolute() {
+        return Err(refused("the path is not absolute"));
+    }
+    let path = path.canonicalize().map_err(|error| refused(&error.to_string()))?;
+    if !path.is_dir() {
+        return Err(refused("it is not a directory"));
+    }
+    path.into_os_string().into_string().map_err(|_| refused("its name is not UTF-8"))
+}

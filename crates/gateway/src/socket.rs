@@ -1,0 +1,206 @@
+//! The Unix socket: for this user alone, in a directory of theirs.
+
+use crate::activity::{Activity, Guard};
+use proto::{Code, Error};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// A bound socket.
+pub struct Socket {
+    listener: UnixListener,
+    file: File,
+}
+
+/// The socket in the file system; removed when the gateway ends, if it is still the one it made.
+pub(crate) struct File {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Socket {
+    /// Binds, replacing what a dead gateway left behind. The caller must hold the lock of the home's store: only that
+    /// makes sure that nobody alive listens there.
+    pub fn bind(path: &Path) -> Result<Self, Error> {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        make_private(directory)?;
+        remove_stale(path)?;
+        let cannot = |error: io::Error| cannot(path, &error);
+        let listener = UnixListener::bind(path).map_err(cannot)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
+        let meta = std::fs::symlink_metadata(path).map_err(cannot)?;
+        Ok(Self { listener, file: File { path: path.to_owned(), device: meta.dev(), inode: meta.ino() } })
+    }
+
+    pub(crate) fn split(self, activity: Activity) -> (Listener, File) {
+        (Listener { listener: self.listener, activity }, self.file)
+    }
+}
+
+impl File {
+    pub(crate) fn remove(&self) {
+        let ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.inode));
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(%error, "the socket stays behind");
+        }
+    }
+}
+
+fn make_private(directory: &Path) -> Result<(), Error> {
+    let cannot = |error: io::Error| cannot(directory, &error);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(cannot)?;
+    let meta = std::fs::symlink_metadata(directory).map_err(cannot)?;
+    if !meta.is_dir() || meta.uid() != user() {
+        return Err(refused(directory, "the directory is not this user's"));
+    }
+    if meta.mode() & 0o077 != 0 {
+        std::fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(cannot)?;
+    }
+    Ok(())
+}
+
+fn remove_stale(path: &Path) -> Result<(), Error> {
+    let meta = match std::fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(cannot(path, &error)),
+    };
+    if !meta.file_type().is_socket() {
+        return Err(refused(path, "something that is not a socket is in the way"));
+    }
+    if meta.uid() != user() {
+        return Err(refused(path, "the socket there is another user's"));
+    }
+    std::fs::remove_file(path).map_err(|error| cannot(path, &error))
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Error {
+    refused(path, &error.to_string())
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::new(Code::Unavailable, format!("cannot listen at `{}`: {why}", path.display()))
+        .hint("move it away, or set CONVOKE_RUNTIME_DIR to a directory of your own")
+}
+
+/// Accepts connections of this user.
+pub(crate) struct Listener {
+    listener: UnixListener,
+    activity: Activity,
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Connection;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (Connection, ()) {
+        loop {
+            let guard = self.activity.enter().await;
+            match self.listener.accept().await {
+                Ok((stream, _)) if is_ours(&stream) => return (Connection { stream, _guard: guard }, ()),
+                Ok(_) => tracing::warn!("a connection of another user was refused"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept a connection");
+                    // Out of descriptors: some are given back in a while.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A check that cannot run denies.
+fn is_ours(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == user())
+}
+
+/// An accepted connection, counted while it is open.
+pub(crate) struct Connection {
+    stream: UnixStream,
+    _guard: Guard,
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, into)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run/s.sock");
+        (dir, path)
+    }
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::symlink_metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn only_this_user_may_enter() {
+        let (_dir, path) = socket();
+        let _socket = Socket::bind(&path).unwrap();
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_the_end_removes_its_own_only() {
+        let (_dir, path) = socket();
+        drop(Socket::bind(&path).unwrap());
+        let (_, first) = Socket::bind(&path).unwrap().split(Activity::new());
+        let (_, second) = Socket::bind(&path).unwrap().split(Activity::new());
+        if (first.device, first.inode) != (second.device, second.inode) {
+            first.remove();
+            assert!(path.exists());
+        }
+        second.remove();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_link_or_a_file_in_the_way_is_refused_and_kept() {
+        let (dir, path) = socket();
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        let error = Socket::bind(&path).err().unwrap();
+        assert!(error.message.contains("not a socket") && error.hint.is_some(), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "mine").unwrap();
+        assert!(Socket::bind(&path).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+}

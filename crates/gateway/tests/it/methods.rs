@@ -1,0 +1,210 @@
+//! The table of methods over the socket.
+
+use crate::World;
+use proto::entry::{Entry, Finish, Input, Reply, ReplyPart, Text};
+use proto::letter::InputPart;
+use proto::methods::*;
+use proto::{Code, Error, RunId, SessionId, Status, Usage};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn refused<M: Method>(world: &World, input: M::Input) -> Error {
+    match world.client.call::<M>(input).await {
+        Ok(_) => panic!("`{}` should be refused", M::NAME),
+        Err(error) => error.into(),
+    }
+}
+
+/// The status line and the body of a request written by hand.
+async fn raw(world: &World, request: &str) -> (String, Value) {
+    let mut stream = tokio::net::UnixStream::connect(world.dir.path().join("run/s.sock")).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), serde_json::from_str(body).unwrap())
+}
+
+#[tokio::test]
+async fn a_prompt_is_accepted_waited_for_and_read() {
+    let world = World::new().await;
+    std::fs::write(world.dir.path().join("note.txt"), "the sea is calm\n").unwrap();
+    let input =
+        AgentInput { message: "read note.txt".into(), idempotency_key: Some("my-key".into()), ..AgentInput::default() };
+    let accepted = world.client.call::<Agent>(input.clone()).await.unwrap();
+    assert_eq!((accepted.run_id.as_str(), accepted.model.as_str()), ("my-key", "offline/plain"));
+    let again = world.client.call::<Agent>(input).await.unwrap();
+    assert_eq!(again.session_id, accepted.session_id, "the same key starts nothing");
+    let wait = WaitInput { run_id: accepted.run_id.clone(), timeout_ms: None, tree: true };
+    let waited = world.client.call::<AgentWait>(wait).await.unwrap();
+    assert_eq!(waited.status, WaitStatus::Ok);
+    assert!(waited.text.unwrap().contains("the sea is calm"));
+    let input = HistoryInput { session_key: accepted.session_key.clone(), ..HistoryInput::default() };
+    let history = world.client.call::<ChatHistory>(input).await.unwrap();
+    assert_eq!(history.messages.len(), 2);
+    let list =
+        world.client.call::<SessionsList>(ListInput { message_limit: Some(1), ..ListInput::default() }).await.unwrap();
+    assert_eq!((list.count, list.sessions[0].status), (1, Status::Idle));
+    assert_eq!(list.sessions[0].messages.len(), 1);
+    let tree = world.client.call::<SessionsTree>(TreeInput::default()).await.unwrap();
+    assert_eq!(tree.root, accepted.session_id);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let world = World::new().await;
+    let missing = WaitInput { run_id: RunId::new(), timeout_ms: Some(1), tree: false };
+    assert_eq!(refused::<AgentWait>(&world, missing).await.code, Code::NotFound);
+    let nobody = SessionId::new().to_string();
+    let history = HistoryInput { session_key: nobody.clone(), ..HistoryInput::default() };
+    assert_eq!(refused::<ChatHistory>(&world, history).await.code, Code::NotFound);
+    let agent = AgentInput { message: "x".into(), session_id: Some(nobody), ..AgentInput::default() };
+    assert_eq!(refused::<Agent>(&world, agent).await.code, Code::NotFound);
+    assert_eq!(refused::<SessionsTree>(&world, TreeInput::default()).await.code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn exactly_one_selector_is_needed() {
+    let world = World::new().await;
+    let session = world.session().await.to_string();
+    assert_eq!(refused::<SessionsResolve>(&world, Selector::default()).await.code, Code::InvalidInput);
+    let two = Selector { session_id: Some(session.clone()), label: Some("x".into()), ..Selector::default() };
+    assert_eq!(refused::<SessionsResolve>(&world, two).await.code, Code::InvalidInput);
+    let one = Selector { reference: Some(session.clone()), ..Selector::default() };
+    assert_eq!(world.client.call::<SessionsResolve>(one).await.unwrap().session_id.as_str(), session);
+    let current = Selector { reference: Some("current".into()), ..Selector::default() };
+    assert_eq!(refused::<SessionsResolve>(&world, current).await.code, Code::InvalidInput);
+}
+
+#[tokio::test]
+async fn an_unknown_method_names_the_near_ones() {
+    let world = World::new().await;
+    let (status, body) =
+        raw(&world, "POST /rpc/sessions.lst HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            .await;
+    assert!(status.contains("404"), "{status}");
+    assert_eq!(body["error"]["code"], "not_found");
+    assert!(body["error"]["hint"].as_str().unwrap().contains("sessions.list"), "{body}");
+    let (status, body) = raw(&world, "GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(status.contains("404") && body["error"]["hint"].is_string(), "{status} {body}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_input_or_too_large_is_refused() {
+    let world = World::new().await;
+    let (status, body) =
+        raw(&world, "POST /rpc/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 7\r\n\r\n{\"a\":1}")
+            .await;
+    assert!(status.contains("400") && body["error"]["code"] == "invalid_input", "{status} {body}");
+    let (status, body) =
+        raw(&world, "POST /rpc/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 99999999\r\n\r\n")
+            .await;
+    assert!(status.contains("400") && body["error"]["message"].as_str().unwrap().contains("25 MiB"), "{status} {body}");
+}
+
+fn spoken(letter: usize, text: &str) -> [Entry; 2] {
+    let id = RunId::parse(&format!("run_{letter}")).unwrap();
+    let input = Input {
+        letter: id.letter(),
+        run: id,
+        parts: vec![InputPart::Text { text: format!("question {letter}") }],
+        agent: "build".into(),
+        model: "p/m".into(),
+        provenance: None,
+    };
+    let reply = Reply {
+        step: 1,
+        parts: vec![ReplyPart::Text(Text { text: text.into() })],
+        usage: Usage::default(),
+        finish: Finish::Stop,
+        model: "p/m".into(),
+    };
+    [Entry::Input(input), Entry::Reply(reply)]
+}
+
+#[tokio::test]
+async fn a_history_is_counted_after_stripping_capped_and_paged() {
+    let world = World::new().await;
+    let session = world.session().await;
+    for n in 0..400 {
+        let mut entries: Vec<Entry> = spoken(n, &"z".repeat(5000)).into();
+        entries.extend(crate::notices(1, "not a message"));
+        world.append(&session, entries).await;
+    }
+    let page = async |before: Option<u64>, limit: u32| {
+        let session_key = session.to_string();
+        let input = HistoryInput { session_key, limit: Some(limit), before, ..HistoryInput::default() };
+        world.client.call::<ChatHistory>(input).await.unwrap()
+    };
+    let small = page(None, 5).await;
+    assert_eq!((small.messages.len(), small.hard_capped, small.content_truncated), (5, false, true));
+    assert_eq!(small.next_before, Some(small.messages[0].seq));
+    let large = page(None, 1000).await;
+    assert!(large.hard_capped && large.truncated && large.total_bytes <= 80 * 1024);
+    assert_eq!(large.messages.len() + large.dropped_messages, 800);
+    // Page by page, every message once and in order.
+    let (mut seqs, mut before) = (Vec::new(), None);
+    loop {
+        let page = page(before, 1000).await;
+        seqs.splice(0..0, page.messages.iter().map(|message| message.seq));
+        before = page.next_before;
+        if before.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seqs, (0..400).flat_map(|n| [n * 3 + 1, n * 3 + 2]).collect::<Vec<u64>>());
+    let session_key = session.to_string();
+    let after = HistoryInput { session_key, limit: Some(3), after: Some(3), ..HistoryInput::default() };
+    let after = world.client.call::<ChatHistory>(after).await.unwrap();
+    assert_eq!(after.messages.iter().map(|message| message.seq).collect::<Vec<_>>(), [4, 5, 7]);
+}
+
+#[tokio::test]
+async fn a_busy_gateway_ends_only_by_force_and_waits_are_told() {
+    let world = World::new().await;
+    std::fs::write(world.dir.path().join("slow.script"), "wait: 60s\nsay: late\n").unwrap();
+    let input = AgentInput { message: "x".into(), model: Some("offline/slow".into()), ..AgentInput::default() };
+    let accepted = world.client.call::<Agent>(input).await.unwrap();
+    let short = WaitInput { run_id: accepted.run_id.clone(), timeout_ms: Some(50), tree: false };
+    assert_eq!(world.client.call::<AgentWait>(short).await.unwrap().status, WaitStatus::Timeout);
+    assert_eq!(world.client.call::<Health>(Nothing {}).await.unwrap().busy, 1);
+    assert_eq!(refused::<GatewayStop>(&world, StopInput { force: false }).await.code, Code::Conflict);
+    let waiting = refused::<AgentWait>(&world, WaitInput { run_id: accepted.run_id, timeout_ms: None, tree: true });
+    let stopping = async {
+        tokio::task::yield_now().await;
+        world.client.call::<GatewayStop>(StopInput { force: true }).await.unwrap();
+    };
+    let (told, ()) = tokio::join!(waiting, stopping);
+    assert!(told.code == Code::Unavailable && told.retryable, "{told:?}");
+}
+
+#[tokio::test]
+async fn an_abort_ends_a_run_as_cancelled() {
+    let world = World::new().await;
+    std::fs::write(world.dir.path().join("slow.script"), "wait: 60s\nsay: late\n").unwrap();
+    let input = AgentInput { message: "x".into(), model: Some("offline/slow".into()), ..AgentInput::default() };
+    let accepted = world.client.call::<Agent>(input).await.unwrap();
+    let abort = AbortInput { reference: accepted.session_id.to_string(), run_id: None };
+    assert!(world.client.call::<ChatAbort>(abort).await.unwrap().aborted);
+    let wait = WaitInput { run_id: accepted.run_id, timeout_ms: None, tree: true };
+    let waited = world.client.call::<AgentWait>(wait).await.unwrap();
+    assert_eq!(waited.status, WaitStatus::Cancelled);
+    assert_eq!(waited.error.unwrap().code, Code::Cancelled);
+}
+
+#[tokio::test]
+async fn an_idle_gateway_ends_and_takes_its_socket_along() {
+    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)) };
+    let mut world = World::serve(options).await;
+    (&mut world.serving).await.unwrap();
+    assert!(!world.dir.path().join("run/s.sock").exists());
+}
+
+#[test]
+fn every_method_has_words_for_what_it_does() {
+    for row in TABLE {
+        assert!(!row.about.trim().is_empty(), "{}", row.name);
+    }
+    assert_eq!(json!(Scope::Read), "read");
+}
