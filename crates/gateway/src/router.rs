@@ -3,13 +3,14 @@
 use crate::{Gateway, events};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use hyper::body::Body as _;
 use proto::methods::{Scope, TABLE, dispatch};
 use proto::{Code, Error};
 
@@ -27,15 +28,11 @@ pub fn router(gateway: Gateway) -> Router {
         .with_state(gateway)
 }
 
-async fn rpc(
-    State(gateway): State<Gateway>,
-    Path(method): Path<String>,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
+async fn rpc(State(gateway): State<Gateway>, Path(method): Path<String>, request: Request) -> Response {
     let stop = gateway.stop.clone();
-    let answer = match body {
+    let answer = match read(request).await {
         Ok(body) => call(gateway, method, body).await,
-        Err(rejection) => Err(body_refused(&rejection)),
+        Err(error) => Err(error),
     };
     match answer {
         Ok(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
@@ -45,6 +42,14 @@ async fn rpc(
         }
         Err(error) => failure(error),
     }
+}
+
+/// The body, unless it says or turns out to be too large.
+async fn read(request: Request) -> Result<Bytes, Error> {
+    if request.body().size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_large());
+    }
+    Bytes::from_request(request, &()).await.map_err(|rejection| body_refused(&rejection))
 }
 
 /// A caller that hangs up ends its own reading, but not a change half done: the letter may be posted and nobody woken.
@@ -58,8 +63,18 @@ async fn call(gateway: Gateway, method: String, body: Bytes) -> Result<Vec<u8>, 
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("the call broke: {error}"))))
 }
 
-async fn watch(State(gateway): State<Gateway>, query: Query<events::Filter>, headers: HeaderMap) -> Response {
-    let mut filter = query.0;
+async fn watch(
+    State(gateway): State<Gateway>,
+    query: Result<Query<events::Filter>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let mut filter = match query {
+        Ok(Query(filter)) => filter,
+        Err(rejection) => {
+            let error = Error::invalid(rejection.body_text());
+            return failure(error.hint("there is `root`, `session`, `after` and `follow`"));
+        }
+    };
     if let Some(seen) = headers.get("last-event-id").and_then(|id| id.to_str().ok()) {
         filter.after = Some(seen.to_owned());
     }
@@ -78,9 +93,13 @@ async fn nothing_here() -> Response {
 
 fn body_refused(rejection: &BytesRejection) -> Error {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return Error::invalid("the body is larger than 25 MiB").hint("put large content into a file and name it");
+        return too_large();
     }
     Error::invalid(format!("the body cannot be read: {}", rejection.body_text()))
+}
+
+fn too_large() -> Error {
+    Error::invalid("the body is larger than 25 MiB").hint("put large content into a file and name it")
 }
 
 fn failure(error: Error) -> Response {

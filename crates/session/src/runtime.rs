@@ -223,7 +223,7 @@ impl Runtime {
         let dir = Path::new(&row.cwd);
         let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(|profile| profile.can_be_child()));
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
         let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
         let parts = mention::parts(&prompt.text, &subagents);
         Ok(Body::Prompt(Prompt {

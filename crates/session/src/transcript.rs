@@ -32,7 +32,7 @@ impl Transcript {
             Entry::Reply(reply) => self.replied(reply),
             Entry::Result(result) => self.settled(result),
             Entry::Notice(notice) => {
-                self.user(&format!("[notice from the runtime, not from a person] {}", notice.text))
+                self.user(&format!("[notice from the runtime, not from a person] {}", notice.text));
             }
             Entry::Started(_)
             | Entry::Waiting(_)

@@ -86,6 +86,8 @@ async fn an_unknown_method_names_the_near_ones() {
     assert!(status.contains("404"), "{status}");
     assert_eq!(body["error"]["code"], "not_found");
     assert!(body["error"]["hint"].as_str().unwrap().contains("sessions.list"), "{body}");
+    let (status, body) = raw(&world, "GET /events?rot=1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(status.contains("400") && body["error"]["hint"].as_str().unwrap().contains("`root`"), "{status} {body}");
     let (status, body) = raw(&world, "GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     assert!(status.contains("404") && body["error"]["hint"].is_string(), "{status} {body}");
 }
