@@ -141,6 +141,9 @@ pub struct Waiting {
     pub on: On,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// What the tool wants to know again when the wait is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// What a call waits for.
@@ -163,6 +166,9 @@ pub struct CallResult {
     pub data: Option<Box<RawValue>>,
     #[serde(default)]
     pub ms: u64,
+    /// The call ends the turn: the model is not asked again before something new comes in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_turn: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

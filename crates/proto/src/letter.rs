@@ -65,6 +65,9 @@ pub struct Report {
     pub session: SessionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
+    /// When the call no longer waits, the outcome still comes, as a letter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 tagged! {
@@ -141,6 +144,9 @@ pub struct Finished {
 pub struct Settled {
     pub call: CallId,
     pub finished: Finished,
+    /// See [`Report::late`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub late: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

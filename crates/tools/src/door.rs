@@ -5,14 +5,16 @@
 
 use crate::process::Processes;
 use async_trait::async_trait;
-use proto::entry::On;
+use proto::entry::{On, Waiting};
 use proto::letter::Finished;
-use proto::{CallId, RunId, SessionId};
+use crate::doors::{Directory, Office, Spawner};
+use proto::{CallId, SessionId};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Why a tool call has no result.
@@ -55,9 +57,20 @@ pub trait Tool: Send + Sync {
     async fn run(&self, args: Self::Args, cx: &ToolCx) -> Result<Output, Error>;
 
     /// Words for the end of what a call waited for ([`Output::wait`]).
-    fn settle(&self, _: Self::Args, finished: &Finished) -> Output {
-        Output::text(finished.text.clone())
+    fn settle(&self, _: Self::Args, waited: &Waited<'_>) -> Output {
+        Output::text(waited.finished.text.clone())
     }
+
+    /// Words for a wait that came to its own end first.
+    fn give_up(&self, _: Self::Args, _: &Waiting) -> Output {
+        Output::text("the wait ended before there was an answer").failed()
+    }
+}
+
+/// The end of what a call waited for.
+pub struct Waited<'a> {
+    pub waiting: &'a Waiting,
+    pub finished: &'a Finished,
 }
 
 /// What the model is shown of a tool.
@@ -73,11 +86,13 @@ pub struct Spec {
     pub permission: &'static str,
     /// Such a call only waits, and does not count against the calls that run at once.
     pub waits: bool,
+    /// It answers in JSON, refusals too.
+    pub json: bool,
 }
 
 impl Spec {
     pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, schema: schema::<A>(), aliases: &[], permission: name, waits: false }
+        Self { name, description, schema: schema::<A>(), aliases: &[], permission: name, waits: false, json: false }
     }
 
     #[must_use]
@@ -95,6 +110,12 @@ impl Spec {
     #[must_use]
     pub fn waits(mut self) -> Self {
         self.waits = true;
+        self
+    }
+
+    #[must_use]
+    pub fn json(mut self) -> Self {
+        self.json = true;
         self
     }
 }
@@ -151,7 +172,20 @@ pub struct Output {
     /// Structured facts beside the text.
     pub data: Option<Box<RawValue>>,
     /// Not done yet: the call waits for this, and [`Tool::settle`] finishes it.
-    pub wait: Option<On>,
+    pub wait: Option<Wait>,
+    /// The call did not do what it was asked, and the text says why.
+    pub failed: bool,
+    /// The turn is over with this call.
+    pub ends_turn: bool,
+}
+
+/// What a call waits for, and how long.
+#[derive(Debug)]
+pub struct Wait {
+    pub on: On,
+    pub limit: Option<Duration>,
+    /// What [`Tool::settle`] and [`Tool::give_up`] need to know beside the arguments; kept in the log.
+    pub note: Option<String>,
 }
 
 impl Output {
@@ -165,8 +199,36 @@ impl Output {
         self
     }
 
+    /// A JSON result: text for the model, and the same as data.
+    pub fn json(value: &impl serde::Serialize) -> Self {
+        let raw = serde_json::value::to_raw_value(value).expect("a result is JSON");
+        Self { text: raw.get().to_owned(), data: Some(raw), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn failed(mut self) -> Self {
+        self.failed = true;
+        self
+    }
+
     pub fn waiting(on: On) -> Self {
-        Self { wait: Some(on), ..Self::default() }
+        Self { wait: Some(Wait { on, limit: None, note: None }), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn at_most(mut self, limit: Duration) -> Self {
+        if let Some(wait) = &mut self.wait {
+            wait.limit = Some(limit);
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        if let Some(wait) = &mut self.wait {
+            wait.note = Some(note.into());
+        }
+        self
     }
 }
 
@@ -185,6 +247,8 @@ pub struct ToolCx {
     pub cancel: CancellationToken,
     pub processes: Arc<dyn Processes>,
     pub spawner: Arc<dyn Spawner>,
+    pub directory: Arc<dyn Directory>,
+    pub office: Arc<dyn Office>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
 }
@@ -195,28 +259,6 @@ impl ToolCx {
     }
 }
 
-/// Starts child sessions. `task` is its first door; there is no second way to make a child.
-#[async_trait]
-pub trait Spawner: Send + Sync {
-    /// Prepares a child: it exists once the call's commit does.
-    async fn spawn(&self, request: Spawn) -> Result<Spawned, Error>;
-}
-
-#[derive(Debug, Clone)]
-pub struct Spawn {
-    pub agent: String,
-    pub prompt: String,
-    pub title: String,
-    /// Go on with this child instead of a new one.
-    pub resume: Option<SessionId>,
-}
-
-#[derive(Debug, Clone)]
-pub struct Spawned {
-    pub run: RunId,
-    pub session: SessionId,
-}
-
 /// A tool with its arguments' type erased.
 #[async_trait]
 pub trait AnyTool: Send + Sync {
@@ -225,7 +267,8 @@ pub trait AnyTool: Send + Sync {
     /// What the call would touch, or what is wrong with its arguments.
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error>;
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error>;
-    fn settle(&self, input: &RawValue, finished: &Finished) -> Result<Output, Error>;
+    fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error>;
+    fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error>;
 }
 
 #[async_trait]
@@ -246,8 +289,12 @@ impl<T: Tool> AnyTool for T {
         Tool::run(self, args::<T>(self, input)?, cx).await
     }
 
-    fn settle(&self, input: &RawValue, finished: &Finished) -> Result<Output, Error> {
-        Ok(Tool::settle(self, args::<T>(self, input)?, finished))
+    fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error> {
+        Ok(Tool::settle(self, args::<T>(self, input)?, waited))
+    }
+
+    fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error> {
+        Ok(Tool::give_up(self, args::<T>(self, input)?, waiting))
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod bash;
 pub mod door;
+pub mod doors;
 pub mod edit;
 pub mod files;
 pub mod glob;

@@ -1,0 +1,128 @@
+//! The doors tools may knock at: how they start children, read other sessions and write to them.
+//!
+//! Declared here and implemented by `session`, so that a tool never sees a session, a store or a rule. Every refusal is a
+//! `proto::Error` with its code; what is posted or started exists once the call's commit does.
+
+use async_trait::async_trait;
+use proto::message::History;
+use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, SessionInfo, StatusReport};
+use proto::{Error, RunId, SessionId};
+use std::time::Duration;
+
+/// Starts child sessions: one spawner under every tool and method that makes one.
+#[async_trait]
+pub trait Spawner: Send + Sync {
+    async fn spawn(&self, request: Spawn) -> Result<Spawned, Error>;
+}
+
+/// A child to be started.
+#[derive(Debug, Clone, Default)]
+pub struct Spawn {
+    /// The caller's owner agent without one.
+    pub agent: Option<String>,
+    pub prompt: String,
+    pub title: Option<String>,
+    pub label: Option<String>,
+    pub model: Option<String>,
+    pub cwd: Option<String>,
+    /// Go on with this child instead of a new one.
+    pub resume: Option<SessionId>,
+    /// The run may take no longer.
+    pub timeout: Option<Duration>,
+    /// The child stays open after its first run.
+    pub stays: bool,
+    /// The child is hidden once its end is told.
+    pub cleanup: bool,
+    /// The caller waits in the call; otherwise a letter tells it of the end.
+    pub waits: bool,
+    /// Only these tools, of those it would have.
+    pub tools: Vec<String>,
+    /// Only agents that are made to be children (`task`).
+    pub subagents_only: bool,
+    pub attachments: Vec<Attachment>,
+    /// Which tool asks, for the child's provenance.
+    pub tool: &'static str,
+}
+
+#[derive(Debug, Clone)]
+pub struct Attachment {
+    pub name: String,
+    pub bytes: Vec<u8>,
+    pub mime: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Spawned {
+    pub run: RunId,
+    pub session: SessionId,
+    /// As models are shown it.
+    pub key: String,
+    pub label: Option<String>,
+    /// Where the attachments were put: name, path, sha256.
+    pub attachments: Vec<(String, String, String)>,
+}
+
+/// Reads other sessions, under the guard.
+#[async_trait]
+pub trait Directory: Send + Sync {
+    async fn list(&self, input: ListInput) -> Result<ListOutput, Error>;
+    async fn history(&self, input: HistoryInput) -> Result<History, Error>;
+    async fn status(&self, session: Option<&str>) -> Result<StatusReport, Error>;
+    /// Agents this caller may start.
+    fn agents(&self) -> Vec<AgentRow>;
+    /// The caller's own children, newest first.
+    async fn children(&self) -> Result<Vec<SessionInfo>, Error>;
+    /// The owner agent of the caller.
+    fn owner(&self) -> String;
+}
+
+/// Writes to other sessions, under the guard.
+#[async_trait]
+pub trait Office: Send + Sync {
+    async fn send(&self, message: Message) -> Result<Sent, Unsent>;
+    /// A steer letter to a child.
+    async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error>;
+    /// Ends a child's run and everything below it. False when nothing was under way.
+    async fn kill(&self, child: &SessionId) -> Result<bool, Error>;
+    /// Whether anything is under way that would wake this session again.
+    async fn could_be_woken(&self) -> Result<bool, Error>;
+}
+
+/// A message to another session.
+#[derive(Debug, Clone)]
+pub struct Message {
+    pub key: Option<String>,
+    pub label: Option<String>,
+    pub agent: Option<String>,
+    pub text: String,
+    pub wait: Duration,
+    pub delivery: Delivery,
+}
+
+/// What follows a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// The answer comes back.
+    #[default]
+    Reply,
+    /// The two talk it over, and the receiver tells its channel.
+    Announce,
+    None,
+}
+
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub run: RunId,
+    pub session: SessionId,
+    /// As models are shown it.
+    pub key: String,
+}
+
+/// A message that was not sent: why, and to whom as far as that was clear.
+#[derive(Debug, Clone)]
+pub struct Unsent {
+    pub run: RunId,
+    pub key: Option<String>,
+    pub error: Error,
+}
