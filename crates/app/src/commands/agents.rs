@@ -1,0 +1,31 @@
+//! `convoke agents`: who can be asked.
+
+use super::block_on;
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::local::Reader;
+use crate::terminal;
+use proto::methods::{AgentsList, Nothing};
+
+/// List the agents that can be used here
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+    let home = Home::open()?;
+    let list = block_on(async { Reader::open(&home).await?.call::<AgentsList>(Nothing {}).await })?;
+    if args.json {
+        terminal::print_json(&list);
+        return Ok(0);
+    }
+    let shown = list.agents.iter().filter(|agent| !agent.hidden);
+    let rows: Vec<Vec<String>> = shown
+        .map(|agent| vec![agent.name.clone(), agent.mode.clone(), terminal::one_line(&agent.description, 90)])
+        .collect();
+    terminal::print(&terminal::table(&["AGENT", "MODE", "FOR"], &rows));
+    Ok(0)
+}

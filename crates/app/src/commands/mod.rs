@@ -1,0 +1,94 @@
+//! The commands: one file each. Their doc comments are their help.
+
+mod agents;
+mod completions;
+mod db;
+mod demo;
+mod history;
+mod models;
+mod ps;
+mod run;
+mod serve;
+mod stop;
+mod tree;
+
+use crate::failure::{Failure, cannot};
+use clap::{Parser, Subcommand};
+use std::future::Future;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the run failed, or the database is damaged
+  2    something was wrong before a run existed: usage, settings, an unknown agent, model, session or directory,
+       a database that is newer or in use
+  130  interrupted
+
+Files live below CONVOKE_HOME when it is set, else in the usual places of this user.";
+
+/// Run a company of AI agents: sessions that persist, spawn each other and write to each other
+#[derive(Parser)]
+#[command(name = "convoke", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Serve(serve::Args),
+    Stop(stop::Args),
+    Ps(ps::Args),
+    Tree(tree::Args),
+    History(history::Args),
+    Agents(agents::Args),
+    Models(models::Args),
+    Db(db::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+}
+
+impl Cli {
+    /// Does it; the exit code is the answer.
+    pub(crate) fn run(self) -> Result<u8, Failure> {
+        match self.command {
+            Command::Run(args) => run::run(args),
+            Command::Serve(args) => serve::run(args),
+            Command::Stop(args) => stop::run(args),
+            Command::Ps(args) => ps::run(args),
+            Command::Tree(args) => tree::run(args),
+            Command::History(args) => history::run(args),
+            Command::Agents(args) => agents::run(args),
+            Command::Models(args) => models::run(args),
+            Command::Db(args) => db::run(args),
+            Command::Demo(args) => demo::run(args),
+            Command::Completions(args) => completions::run(args),
+        }
+    }
+}
+
+/// A runtime for a command that waits for one thing at a time.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| cannot("start a runtime", &error))?.block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_part_of_it_is_explained() {
+        let mut cli = Cli::command();
+        cli.clone().debug_assert();
+        cli.build();
+        for command in cli.get_subcommands().filter(|command| command.get_name() != "help") {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                assert!(arg.get_help().is_some(), "{} {}", command.get_name(), arg.get_id());
+            }
+        }
+    }
+}

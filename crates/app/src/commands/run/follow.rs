@@ -1,0 +1,282 @@
+//! Follows a run to its end: events as they come, asks answered, interrupts passed on, and on with the next gateway when
+//! one dies. The run itself needs none of this; it goes on in the store whoever watches.
+
+use super::output::Output;
+use crate::failure::{Failure, INTERRUPTED, cannot};
+use crate::home::Home;
+use crate::reach::reach;
+use client::{Client, Events, Watch};
+use proto::event::Seen;
+use proto::letter::AskReply;
+use proto::methods::{
+    AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply, WaitInput,
+    WaitStatus, Waited,
+};
+use proto::{AskId, Code, Entry, Error, RunId, SessionId, Usage};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+
+/// How long the last events of a run that ended may take to arrive; what is kept is read again anyway.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+
+/// Told to the model with a refusal, so that it does not ask again.
+const HEADLESS: &str =
+    "Nobody is there to be asked: this run was started without a person. Go on without it, or say what you would need.";
+
+/// How asks of a run without a person are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Reply {
+    /// Refuse; the model is told and goes on
+    Deny,
+    /// Allow, this once
+    Allow,
+}
+
+/// Signals that ask to stop.
+pub(super) struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    pub(super) fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(|error| cannot("listen for signals", &error));
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+pub(super) struct Follow {
+    client: Client,
+    session: SessionId,
+    session_key: String,
+    run: RunId,
+    /// The run that handles the prompt: its own, or the one it joined.
+    handled_by: RunId,
+    cursor: String,
+    tree: bool,
+    ask: Reply,
+    asked: HashSet<AskId>,
+    /// The session's last answer.
+    answer: Option<String>,
+    ended: bool,
+    interrupts: Interrupts,
+    signals: u32,
+    output: Output,
+}
+
+impl Follow {
+    pub(super) fn new(
+        client: Client,
+        accepted: &Accepted,
+        ask: Reply,
+        tree: bool,
+        interrupts: Interrupts,
+        output: Output,
+    ) -> Self {
+        Self {
+            client,
+            session: accepted.session_id.clone(),
+            session_key: accepted.session_key.clone(),
+            run: accepted.run_id.clone(),
+            handled_by: accepted.run_id.clone(),
+            cursor: accepted.cursor.clone(),
+            tree,
+            ask,
+            asked: HashSet::new(),
+            answer: None,
+            ended: false,
+            interrupts,
+            signals: 0,
+            output,
+        }
+    }
+
+    pub(super) fn interrupted(&self) -> bool {
+        self.signals > 0
+    }
+
+    /// Watches until the run is over. A gateway that dies is replaced, and watching goes on where it was.
+    pub(super) async fn until_over(&mut self, home: &Home, patience: Duration) -> Result<Waited, Error> {
+        let mut lost_since: Option<(Instant, String)> = None;
+        loop {
+            let error = match self.watch().await {
+                Ok(waited) => return Ok(waited),
+                Err(error) if error.is_lost() => error,
+                Err(error) => return Err(error.into()),
+            };
+            // Progress since the last loss makes this a new one.
+            let since = match lost_since.take() {
+                Some((since, cursor)) if cursor == self.cursor => since,
+                _ => {
+                    self.output.note(&format!("{error}; going on with the next one"));
+                    Instant::now()
+                }
+            };
+            lost_since = Some((since, self.cursor.clone()));
+            if since.elapsed() > patience {
+                return Err(error.into());
+            }
+            sleep(Duration::from_millis(20)).await;
+            match reach(home).await {
+                Ok(client) => self.client = client,
+                Err(failure) if since.elapsed() > patience => return Err(failure.error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn watch(&mut self) -> Result<Waited, client::Error> {
+        let mut events = self.client.events(&self.look(true)).await?;
+        self.answer_open_asks().await?;
+        let client = self.client.clone();
+        let input = WaitInput { run_id: self.run.clone(), timeout_ms: None, tree: self.tree };
+        let mut wait = std::pin::pin!(client.call::<AgentWait>(input));
+        let waited = loop {
+            tokio::select! {
+                event = events.next() => self.take(event?).await?,
+                waited = &mut wait => break waited?,
+                () = self.interrupts.next() => self.interrupt().await?,
+            }
+        };
+        self.see_the_rest(&mut events).await?;
+        Ok(waited)
+    }
+
+    fn look(&self, follow: bool) -> Watch {
+        Watch { root: self.session.clone(), after: Some(self.cursor.clone()), follow }
+    }
+
+    /// The end is known; show what led to it. First what is on its way, deltas too, then what the store has beyond that.
+    async fn see_the_rest(&mut self, events: &mut Events) -> Result<(), client::Error> {
+        let until_ended = async {
+            while !self.ended {
+                match events.next().await? {
+                    Some(event) => self.take(Some(event)).await?,
+                    None => break,
+                }
+            }
+            Ok(())
+        };
+        timeout(LAST_EVENTS, until_ended).await.unwrap_or(Ok(()))?;
+        let mut kept = self.client.events(&self.look(false)).await?;
+        while let Some(event) = kept.next().await? {
+            self.take(Some(event)).await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, event: Option<(Option<String>, Seen)>) -> Result<(), client::Error> {
+        let Some((cursor, seen)) = event else {
+            return Err(client::Error::Broken("the gateway closed the stream".into()));
+        };
+        if let Some(cursor) = cursor {
+            self.cursor = cursor;
+        }
+        if let Seen::Entry { session_id, .. } = &seen
+            && *session_id == self.session
+            && let Some(entry) = seen.entry()
+        {
+            self.remember(&entry);
+        }
+        match &seen {
+            Seen::Ask { ask_id, .. } if !self.asked.insert(ask_id.clone()) => Ok(()),
+            Seen::Ask { ask_id, .. } => {
+                self.output.event(&seen);
+                self.reply(ask_id.clone()).await
+            }
+            _ => {
+                self.output.event(&seen);
+                Ok(())
+            }
+        }
+    }
+
+    fn remember(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Input(input) if input.letter == self.run.letter() => self.handled_by = input.run.clone(),
+            Entry::Reply(reply) if reply.calls().next().is_none() && !reply.text().is_empty() => {
+                self.answer = Some(reply.text());
+            }
+            Entry::Ended(ended) => self.ended |= ended.run == self.handled_by,
+            _ => {}
+        }
+    }
+
+    /// Those that were asked while nobody watched.
+    async fn answer_open_asks(&mut self) -> Result<(), client::Error> {
+        let input = AsksInput { reference: Some(self.session.to_string()) };
+        for ask in self.client.call::<PermissionsList>(input).await?.asks {
+            let seen = Seen::Ask {
+                ask_id: ask.ask_id,
+                session_id: ask.session_id,
+                agent: ask.agent,
+                permission: ask.permission,
+                patterns: ask.patterns,
+            };
+            self.take(Some((None, seen))).await?;
+        }
+        Ok(())
+    }
+
+    async fn reply(&mut self, ask_id: AskId) -> Result<(), client::Error> {
+        let (reply, message) = match self.ask {
+            Reply::Deny => (AskReply::Reject, Some(HEADLESS.to_owned())),
+            Reply::Allow => (AskReply::Once, None),
+        };
+        if self.ask == Reply::Deny {
+            self.output.note("  refused, because nobody is there to ask; `--ask allow` would allow it");
+        }
+        match self.client.call::<PermissionsReply>(AskAnswer { ask_id, reply, message }).await {
+            // Somebody else was faster, or the call is over.
+            Err(client::Error::Refused(error)) if matches!(error.code, Code::NotFound | Code::Conflict) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// The first one stops the run and everything below it; the second one only this command, at once.
+    async fn interrupt(&mut self) -> Result<(), client::Error> {
+        self.signals += 1;
+        if self.signals > 1 {
+            let gone = Error::new(Code::Interrupted, "left before the run was over").hint("`convoke ps` shows it");
+            self.output.run(&self.unfinished(WaitStatus::Cancelled, gone), "");
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        self.output.note("stopping; once more to leave at once");
+        let input = AbortInput { reference: self.session.to_string(), run_id: None };
+        self.client.call::<ChatAbort>(input).await.map(drop)
+    }
+
+    /// Prints the last line.
+    pub(super) fn finish(self, waited: Result<Waited, Error>) -> WaitStatus {
+        let waited = waited.unwrap_or_else(|error| self.unfinished(WaitStatus::Error, error));
+        let answer = match waited.status {
+            WaitStatus::Ok => self.answer.as_ref().or(waited.text.as_ref()),
+            WaitStatus::Error | WaitStatus::Cancelled | WaitStatus::Timeout => waited.text.as_ref(),
+        };
+        self.output.run(&waited, answer.map_or("", String::as_str));
+        waited.status
+    }
+
+    fn unfinished(&self, status: WaitStatus, error: Error) -> Waited {
+        Waited {
+            run_id: self.run.clone(),
+            status,
+            session_id: self.session.clone(),
+            session_key: self.session_key.clone(),
+            text: None,
+            usage: Usage::default(),
+            error: Some(error),
+            started_at: None,
+            ended_at: None,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a prompt is made of: the words on the command line, standard input, and the directory.
+
+use crate::failure::Failure;
+use crate::terminal;
+use proto::Error;
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// More than any model can read.
+const LARGEST_INPUT: u64 = 16 * 1024 * 1024;
+
+/// After this long without an end of standard input a person is told what is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The words, then what standard input says.
+pub(super) fn prompt(words: &[String]) -> Result<String, Failure> {
+    let words = words.join(" ");
+    let piped = if holds_text() { read_to_end()? } else { String::new() };
+    let piped = piped.trim_end();
+    let text = match (words.trim().is_empty(), piped.is_empty()) {
+        (false, false) => format!("{words}\n\n{piped}"),
+        (false, true) => words,
+        (true, false) => piped.to_owned(),
+        (true, true) => {
+            return Err(Error::invalid("there is no prompt").hint("say what is to be done: convoke run \"…\"").into());
+        }
+    };
+    Ok(text)
+}
+
+/// A pipe, a socket or a file; not a terminal, and not `/dev/null` or nothing at all.
+fn holds_text() -> bool {
+    use rustix::fs::FileType;
+    let stdin = std::io::stdin();
+    !stdin.is_terminal()
+        && rustix::fs::fstat(&stdin).is_ok_and(|stat| {
+            matches!(FileType::from_raw_mode(stat.st_mode), FileType::Fifo | FileType::Socket | FileType::RegularFile)
+        })
+}
+
+fn read_to_end() -> Result<String, Failure> {
+    let (done, waiting) = mpsc::channel::<()>();
+    let told = std::thread::spawn(move || {
+        // A pipe that somebody forgot to close looks like a hang; say what it is.
+        if waiting.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            terminal::say("note: reading standard input until it ends; use `< /dev/null` if there is none");
+        }
+    });
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
+    drop(done);
+    drop(told);
+    read.map_err(|error| Error::invalid(format!("cannot read standard input: {error}")))?;
+    if bytes.len() as u64 > LARGEST_INPUT {
+        return Err(Error::invalid("standard input is larger than 16 MiB")
+            .hint("put it into a file and name it")
+            .into());
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Error::invalid("standard input is not UTF-8 text").hint("convert it, or name the file").into())
+}
+
+/// The directory to work in, by its real name.
+pub(super) fn directory(wanted: Option<PathBuf>) -> Result<String, Failure> {
+    let path = wanted.unwrap_or_else(|| PathBuf::from("."));
+    let refused = |why: &str| {
+        Error::invalid(format!("cannot work in `{}`: {why}", path.display()))
+            .hint("name a directory that exists and can be read")
+    };
+    let real = path.canonicalize().map_err(|error| refused(&error.to_string()))?;
+    std::fs::read_dir(&real).map_err(|error| refused(&error.to_string()))?;
+    let text = real.to_str().ok_or_else(|| refused("its name is not UTF-8"))?;
+    Ok(text.to_owned())
+}

@@ -1,0 +1,174 @@
+//! `convoke run`: a prompt in, an answer out, in a gateway that is started when none runs.
+
+mod follow;
+mod input;
+mod output;
+
+pub(super) use follow::Reply;
+pub(super) use output::Format;
+
+use super::block_on;
+use crate::failure::{FAILED, Failure, INTERRUPTED};
+use crate::home::Home;
+use crate::reach::reach;
+use crate::{terminal, wiring};
+use client::Client;
+use follow::{Follow, Interrupts};
+use output::Output;
+use proto::methods::{Accepted, Agent, AgentInput, Selector, SessionsResolve, WaitStatus};
+use proto::{Reference, RunId};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a gateway that died may take to come back before the run is given up here. It goes on in the store.
+const LOST: Duration = Duration::from_secs(30);
+
+/// Give an agent something to do, and wait for the answer
+///
+/// The answer alone goes to stdout, everything else to stderr. With `--format json` every line is an object: first the
+/// session, last the run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The model to use, as PROVIDER/MODEL
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
+    /// The agent to ask
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+    /// Go on in this session: an id, a key or a label
+    #[arg(short, long, value_name = "REF")]
+    session: Option<String>,
+    /// Go on in the newest session of this directory
+    #[arg(short, long = "continue", conflicts_with = "session")]
+    continue_newest: bool,
+    /// A name for the new session
+    #[arg(long, value_name = "LABEL", conflicts_with_all = ["session", "continue_newest"])]
+    label: Option<String>,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The same as `--format json`
+    #[arg(long)]
+    json: bool,
+    /// What to answer when an agent asks for permission
+    #[arg(long, value_enum, default_value_t = Reply::Deny)]
+    ask: Reply,
+    /// End with the first answer, though sessions below are still busy
+    #[arg(long)]
+    no_wait: bool,
+    /// Work in this directory
+    #[arg(short = 'C', long = "dir", value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// What to do; standard input is added when it is not a terminal
+    #[arg(value_name = "PROMPT")]
+    prompt: Vec<String>,
+}
+
+/// What is asked for, once the command line is understood.
+pub(super) struct Request {
+    pub(super) text: String,
+    pub(super) directory: String,
+    pub(super) model: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) session: Session,
+    pub(super) ask: Reply,
+    /// Until the whole tree is quiet.
+    pub(super) tree: bool,
+}
+
+/// Where the prompt goes.
+pub(super) enum Session {
+    New,
+    Named(String),
+    Newest,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+    let format = if args.json { Format::Json } else { args.format };
+    let done = prepare(args).and_then(|(home, request)| block_on(execute(&home, request, format)));
+    if let (Err(failure), Format::Json) = (&done, format) {
+        output::print_error(&failure.error);
+    }
+    done
+}
+
+fn prepare(args: Args) -> Result<(Home, Request), Failure> {
+    let home = Home::open()?;
+    let directory = input::directory(args.directory)?;
+    let session = match args.session {
+        Some(reference) => Session::Named(reference),
+        None if args.continue_newest => Session::Newest,
+        None => Session::New,
+    };
+    let text = input::prompt(&args.prompt)?;
+    home.warn();
+    let (model, agent, label) = (args.model, args.agent, args.label);
+    Ok((home, Request { text, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
+}
+
+/// Posts the prompt, follows it to its end and prints what comes of it.
+pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Result<u8, Failure> {
+    let mut client = reach(home).await?;
+    let input = address(&client, &request).await?;
+    let interrupts = Interrupts::listen()?;
+    let accepted = post(home, &mut client, &input).await?;
+    if request.model.is_none() && accepted.model == wiring::OFFLINE && home.loaded.config.model.is_none() {
+        terminal::say(
+            "note: no model is configured, so the built-in offline model answers; set `model` and `provider`",
+        );
+    }
+    let mut output = Output::new(format, home.plain());
+    output.session(&accepted);
+    let mut follow = Follow::new(client, &accepted, request.ask, request.tree, interrupts, output);
+    let waited = follow.until_over(home, LOST).await;
+    let interrupted = follow.interrupted();
+    let status = follow.finish(waited);
+    Ok(match status {
+        _ if interrupted => INTERRUPTED,
+        WaitStatus::Ok => 0,
+        WaitStatus::Error | WaitStatus::Cancelled | WaitStatus::Timeout => FAILED,
+    })
+}
+
+/// The call that posts the prompt. Its key is chosen here, so that posting twice starts one run.
+async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failure> {
+    let mut input = AgentInput {
+        message: request.text.clone(),
+        agent_id: request.agent.clone(),
+        model: request.model.clone(),
+        cwd: Some(request.directory.clone()),
+        label: request.label.clone(),
+        idempotency_key: Some(RunId::new().to_string()),
+        ..AgentInput::default()
+    };
+    let selector = match &request.session {
+        Session::New => return Ok(input),
+        Session::Newest => Selector { newest_in: Some(request.directory.clone()), ..Selector::default() },
+        Session::Named(text) => match Reference::parse(text)? {
+            // An agent's main session may have to be made, which resolving does not do.
+            Reference::Main | Reference::Key(_) => {
+                input.session_key = Some(text.trim().to_owned());
+                return Ok(input);
+            }
+            _ => Selector { reference: Some(text.clone()), ..Selector::default() },
+        },
+    };
+    input.session_id = Some(client.call::<SessionsResolve>(selector).await?.session_id.to_string());
+    Ok(input)
+}
+
+/// A gateway that dies under the call may have stored the prompt or not; asking the next one again settles it.
+async fn post(home: &Home, client: &mut Client, input: &AgentInput) -> Result<Accepted, Failure> {
+    let deadline = Instant::now() + LOST;
+    loop {
+        match client.call::<Agent>(input.clone()).await {
+            Ok(accepted) => return Ok(accepted),
+            Err(error) if error.is_lost() && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                *client = reach(home).await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
+
+use crate::terminal::{self, Paint, one_line};
+use proto::entry::{CallResult, On, State};
+use proto::event::Seen;
+use proto::methods::{Accepted, WaitStatus, Waited};
+use proto::{CallId, Entry, Error, SessionId, Status};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// The answer alone
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+pub(super) struct Output {
+    format: Format,
+    paint: Paint,
+    root: Option<SessionId>,
+    /// Which agent each session runs as, for the words before its lines.
+    agents: HashMap<SessionId, String>,
+    /// Tools of calls under way, for the words of their results.
+    calls: HashMap<CallId, String>,
+}
+
+impl Output {
+    pub(super) fn new(format: Format, plain: bool) -> Self {
+        let paint = Paint::stderr(plain);
+        Self { format, paint, root: None, agents: HashMap::new(), calls: HashMap::new() }
+    }
+
+    /// First of all: which session it is.
+    pub(super) fn session(&mut self, accepted: &Accepted) {
+        self.root = Some(accepted.session_id.clone());
+        if self.format == Format::Json {
+            terminal::print_json(&json!({
+                "type": "session",
+                "sessionId": accepted.session_id,
+                "sessionKey": accepted.session_key,
+                "agent": accepted.agent,
+                "model": accepted.model,
+            }));
+        }
+    }
+
+    pub(super) fn event(&mut self, seen: &Seen) {
+        match self.format {
+            Format::Json => {
+                if let Some(line) = json_line(seen) {
+                    terminal::print_json(&line);
+                }
+            }
+            Format::Text => self.progress(seen),
+        }
+    }
+
+    /// Something worth knowing that is no event.
+    pub(super) fn note(&self, text: &str) {
+        terminal::say(&self.paint.dim(text));
+    }
+
+    /// Last of all: how it ended.
+    pub(super) fn run(&self, waited: &Waited, text: &str) {
+        match self.format {
+            Format::Json => {
+                if let Some(error) = &waited.error {
+                    print_error(error);
+                }
+                terminal::print_json(&run_line(waited, text));
+            }
+            Format::Text => {
+                if !text.is_empty() {
+                    terminal::print(text);
+                }
+                if let Some(error) = &waited.error {
+                    crate::failure::Failure { error: error.clone(), exit: 0 }.print();
+                }
+            }
+        }
+    }
+
+    fn progress(&mut self, seen: &Seen) {
+        match seen {
+            Seen::Entry { session_id, .. } => {
+                if let Some(entry) = seen.entry() {
+                    self.entry(session_id, &entry);
+                }
+            }
+            Seen::Ask { session_id, permission, patterns, .. } => {
+                let what = one_line(&patterns.join(", "), 80);
+                self.line(session_id, &format!("? asks for `{permission}`: {what}"));
+            }
+            Seen::Status { session_id, status: Status::Retrying } => self.line(session_id, "… trying again"),
+            Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
+        }
+    }
+
+    fn entry(&mut self, session: &SessionId, entry: &Entry) {
+        match entry {
+            Entry::Input(input) => drop(self.agents.insert(session.clone(), input.agent.clone())),
+            Entry::Reply(reply) => {
+                for call in reply.calls() {
+                    self.calls.insert(call.id.clone(), call.tool.clone());
+                    self.line(session, &format!("• {} {}", call.tool, one_line(call.input.get(), 100)));
+                }
+            }
+            Entry::Waiting(waiting) => {
+                if let On::Run { session: child, .. } = &waiting.on {
+                    self.line(session, &format!("↳ waits for {child}"));
+                }
+            }
+            Entry::Result(result) => self.result(session, result),
+            Entry::Notice(notice) => self.line(session, &format!("! {}", one_line(&notice.text, 160))),
+            Entry::Compaction(_) => self.line(session, "~ makes room in its context"),
+            Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
+        }
+    }
+
+    fn result(&mut self, session: &SessionId, result: &CallResult) {
+        let tool = self.calls.remove(&result.call).unwrap_or_default();
+        let word = match result.state {
+            State::Ok => return,
+            State::Error => "failed",
+            State::Denied => "denied",
+            State::Interrupted => "interrupted",
+        };
+        self.line(session, &format!("✗ {tool} {word}: {}", one_line(&result.output, 120)));
+    }
+
+    fn line(&self, session: &SessionId, text: &str) {
+        let below = self.root.as_ref() != Some(session);
+        let agent = self.agents.get(session).filter(|_| below);
+        let text = agent.map_or_else(|| text.to_owned(), |agent| format!("  [{agent}] {text}"));
+        terminal::say(&self.paint.dim(&text));
+    }
+}
+
+fn json_line(seen: &Seen) -> Option<Value> {
+    Some(match seen {
+        Seen::Entry { session_id, seq, entry, .. } => {
+            json!({ "type": "entry", "sessionId": session_id, "seq": seq, "entry": entry })
+        }
+        Seen::Delta { session_id, text } => json!({ "type": "delta", "sessionId": session_id, "text": text }),
+        Seen::Ask { ask_id, session_id, agent, permission, patterns } => json!({
+            "type": "ask",
+            "askId": ask_id,
+            "sessionId": session_id,
+            "agent": agent,
+            "permission": permission,
+            "patterns": patterns,
+        }),
+        Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
+    })
+}
+
+pub(super) fn print_error(error: &Error) {
+    let mut line = json!({ "type": "error", "code": error.code, "message": error.message });
+    if let Some(hint) = &error.hint {
+        line["hint"] = json!(hint);
+    }
+    terminal::print_json(&line);
+}
+
+fn run_line(waited: &Waited, text: &str) -> Value {
+    let mut line = json!({
+        "type": "run",
+        // A wait that never ended is no success.
+        "status": if waited.status == WaitStatus::Timeout { WaitStatus::Error } else { waited.status },
+        "runId": waited.run_id,
+        "sessionKey": waited.session_key,
+        "sessionId": waited.session_id,
+        "text": text,
+        "usage": waited.usage,
+    });
+    if let Some(error) = &waited.error {
+        line["error"] = json!(error);
+    }
+    line
+}

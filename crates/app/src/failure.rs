@@ -1,0 +1,64 @@
+//! Why a command did not do what it was asked, told once, with what to do about it.
+
+use crate::terminal;
+use proto::Error;
+
+/// Something was wrong before a run existed.
+pub(crate) const UNUSABLE: u8 = 2;
+
+/// The run failed, or what was looked at is damaged.
+pub(crate) const FAILED: u8 = 1;
+
+/// Stopped by a signal.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) exit: u8,
+}
+
+impl Failure {
+    /// For people, on stderr.
+    pub(crate) fn print(&self) {
+        terminal::say(&format!("error: {}", self.error.message));
+        if let Some(hint) = &self.error.hint {
+            terminal::say(&format!("hint: {hint}"));
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, exit: UNUSABLE }
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<config::Error> for Failure {
+    fn from(error: config::Error) -> Self {
+        Error::invalid(error.message).hint(error.hint).into()
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        from_store(&error).into()
+    }
+}
+
+/// A locked home is the one refusal that passes by itself: whoever holds it will answer, or end.
+pub(crate) fn from_store(error: &store::Error) -> Error {
+    let retryable = matches!(error, store::Error::Locked { .. });
+    Error { hint: error.hint(), retryable, ..Error::new(proto::Code::Unavailable, error.to_string()) }
+}
+
+/// Something the program cannot do without.
+pub(crate) fn cannot(what: &str, error: &std::io::Error) -> Failure {
+    Error::internal(format!("cannot {what}: {error}")).into()
+}

@@ -1,0 +1,63 @@
+//! A home as this process sees it: where things are, what the environment and the settings say.
+
+use crate::failure::Failure;
+use crate::terminal;
+use config::{Environment, Loaded, Paths};
+use sha2::{Digest, Sha256};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+pub(crate) struct Home {
+    pub(crate) paths: Paths,
+    pub(crate) env: Environment,
+    pub(crate) loaded: Loaded,
+}
+
+impl Home {
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let env = Environment::capture();
+        let paths = Paths::resolve(&env)?;
+        let loaded = config::load(&paths, &env)?;
+        Ok(Self { paths, env, loaded })
+    }
+
+    pub(crate) fn warn(&self) {
+        for warning in &self.loaded.warnings {
+            terminal::say(&format!("warning: {warning}"));
+        }
+    }
+
+    /// Of everything that makes a gateway what it is: the program, its settings and its environment.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in [VERSION, &program_identity(), &self.env.fingerprint(), &self.loaded.text_hash] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether somebody asked for no colours.
+    pub(crate) fn plain(&self) -> bool {
+        self.env.get("NO_COLOR").is_some_and(|value| !value.is_empty()) || self.env.get("TERM") == Some("dumb")
+    }
+
+    /// Where a session without a directory works.
+    pub(crate) fn user_directory(&self) -> PathBuf {
+        self.env.home().unwrap_or_else(|| PathBuf::from("/"))
+    }
+}
+
+/// This very program, though its file was replaced since it started.
+pub(crate) fn program() -> PathBuf {
+    let running = Path::new("/proc/self/exe");
+    if running.exists() { running.to_owned() } else { std::env::current_exe().unwrap_or_else(|_| "convoke".into()) }
+}
+
+/// Two builds of one version differ in size or date.
+fn program_identity() -> String {
+    let meta = std::fs::metadata(program());
+    meta.map(|meta| format!("{}.{}.{}", meta.len(), meta.mtime(), meta.mtime_nsec())).unwrap_or_default()
+}

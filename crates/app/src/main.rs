@@ -1,0 +1,28 @@
+//! The binary: commands and wiring, nothing else.
+
+mod commands;
+mod failure;
+mod home;
+mod local;
+mod reach;
+mod terminal;
+mod wiring;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Every tool call starts these two: nothing may be set up before them.
+    match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some("reaper") => return tools::process::reaper_main(),
+        Some("runner") => return tools::process::runner_main(),
+        _ => {}
+    }
+    match commands::Cli::parse().run() {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(failure.exit)
+        }
+    }
+}

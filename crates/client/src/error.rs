@@ -1,0 +1,46 @@
+//! Why a call has no answer: the gateway said no, or there was nobody to say anything.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The gateway understood the call and did not do it.
+    #[error("{0}")]
+    Refused(proto::Error),
+    /// Nobody listens: no gateway runs in this home.
+    #[error("no gateway answers at `{}`: {source}", socket.display())]
+    Unreachable { socket: PathBuf, source: io::Error },
+    /// The gateway went away in the middle. What it had acknowledged is kept.
+    #[error("the connection to the gateway broke: {0}")]
+    Broken(String),
+    /// Something answered, but not as a gateway does.
+    #[error("the gateway sent something that is not an answer: {0}")]
+    Garbage(String),
+}
+
+impl Error {
+    /// Another gateway, or the same one a little later, may answer the same call.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Broken(_) => true,
+            Self::Refused(error) => error.code == proto::Code::Unavailable && error.retryable,
+            Self::Garbage(_) => false,
+        }
+    }
+}
+
+impl From<Error> for proto::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(error) => error,
+            Error::Garbage(_) => {
+                Self::internal(error.to_string()).hint("the gateway may be of another version: stop it and try again")
+            }
+            Error::Unreachable { .. } | Error::Broken(_) => {
+                Self { retryable: true, ..Self::new(proto::Code::Unavailable, error.to_string()) }
+                    .hint("look into the gateway's log, or start one with `convoke serve`")
+            }
+        }
+    }
+}
