@@ -108,6 +108,20 @@ methods! {
     "chat.history" ChatHistory(HistoryInput) -> History, Read;
     /// Stops what a session is doing, with everything below it.
     "chat.abort" ChatAbort(AbortInput) -> Aborted, Write;
+    /// Starts a session that works on a task: below another one, or on its own.
+    "sessions.spawn" SessionsSpawn(SpawnInput) -> SpawnOutput, Write;
+    /// Sends a message into a session and waits for its answer.
+    "sessions.send" SessionsSend(SendInput) -> SendOutput, Write;
+    /// What a session is, does and may do.
+    "sessions.status" SessionsStatus(StatusInput) -> StatusReport, Read;
+    /// A session's children.
+    "subagents.list" SubagentsList(ChildrenInput) -> ListOutput, Read;
+    /// A word to a child, taken at its next step.
+    "subagents.steer" SubagentsSteer(SteerInput) -> Done, Write;
+    /// Ends what a child does, and everything below it.
+    "subagents.kill" SubagentsKill(ChildInput) -> Aborted, Write;
+    /// Waits until children are done.
+    "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
@@ -418,6 +432,188 @@ pub struct ChatInput {
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+}
+
+/// A child, or a root of its own, with its first task (S8).
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SpawnInput {
+    pub task: String,
+    /// The session above it: an id, a key or a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_timeout_seconds: Option<u64>,
+    /// `run`: done after its first answer; `session`: stays open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<SpawnMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SpawnMode {
+    #[default]
+    Run,
+    Session,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpawnOutput {
+    pub status: String,
+    pub run_id: RunId,
+    pub child_session_key: String,
+    pub session_id: SessionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    pub mode: SpawnMode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A message into a session (S6).
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SendInput {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SendOutput {
+    pub run_id: RunId,
+    /// `sent`, `ok`, `error` or `timeout`.
+    pub status: String,
+    pub session_key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Error>,
+    pub delivery: DeliveryState,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveryState {
+    /// `pending`, `done` or `skipped`.
+    pub status: String,
+    /// `reply`, `announce` or `none`.
+    pub mode: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct StatusInput {
+    /// An id, a key or a label.
+    #[serde(alias = "ref")]
+    pub session_key: String,
+}
+
+/// What a session is, does and may do (S10).
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    pub session_key: String,
+    pub session_id: SessionId,
+    pub owner: String,
+    pub agent: String,
+    pub kind: String,
+    pub channel: String,
+    pub model: String,
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    pub usage: Usage,
+    /// How much of the model's window the last request filled, 0 to 1.
+    pub context_share: f64,
+    pub tools: Vec<ToolRow>,
+    pub permission: Vec<RuleRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    pub children: Vec<String>,
+    /// Letters that wait.
+    pub queue: u32,
+    pub budget: Budget,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRow {
+    pub name: String,
+    pub allowed: bool,
+    /// Which step of the policy decided: `rules`, `profile`, `child`, `parent` or `settings`.
+    pub step: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RuleRow {
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// `agent`, `session`, `parent` or `settings`.
+    pub origin: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// Sessions this tree may still start in the run of its root.
+    pub agents: u64,
+    pub cost_usd: f64,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ChildrenInput {
+    /// The parent: an id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ChildInput {
+    /// The child: an id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SteerInput {
+    /// The child: an id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ChildrenWait {
+    /// The parent: an id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Until one is done, not all.
+    pub any: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
