@@ -1,0 +1,30 @@
+//! The project's own commands: `cargo xtask test | crash | bench`. Each is a module; this file only reads the arguments.
+
+mod bench;
+mod crash;
+mod test;
+
+use clap::Parser;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+enum Command {
+    /// Everything a change must pass: formatting, lints, tests, documents, the release build and some crashes.
+    Test,
+    /// Kill a real gateway at many moments of a busy life, restart it, and check that nothing was lost or doubled.
+    Crash(crash::Args),
+    /// Measure, and compare with what was measured before.
+    Bench {
+        /// Only this one.
+        name: Option<String>,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Command::parse() {
+        Command::Test => test::main(),
+        Command::Crash(args) => crash::main(args),
+        Command::Bench { name } => bench::main(name),
+    }
+}

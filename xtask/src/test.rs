@@ -1,0 +1,4 @@
+//! `cargo xtask test`.
+pub(crate) fn main() -> anyhow::Result<()> {
+    Ok(())
+}
