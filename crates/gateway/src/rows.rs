@@ -39,6 +39,7 @@ impl Gateway {
             title: session.title,
             cwd: session.cwd,
             status: session.status,
+            run_id: session.run,
             started_at: session.started,
             ended_at: session.ended,
         })

@@ -1,6 +1,6 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{InputPart, Provenance, Switch};
+use crate::letter::{Conversation, InputPart, Provenance, Switch};
 use crate::tagged::tagged;
 use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,12 @@ pub struct Input {
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
+    /// The leg of a conversation this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Conversation>,
+    /// When the run is out of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Millis>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -28,6 +28,9 @@ pub struct Letter {
     pub body: Body,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
+    /// The conversation this letter is a leg of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Conversation>,
     /// Who hears of the end of the run this letter opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
@@ -57,6 +60,41 @@ pub struct Provenance {
     /// How many sessions this has passed through; a limit on it ends circles.
     #[serde(default)]
     pub hops: u32,
+}
+
+/// Two sessions that talk a message over after it was sent (S7): carried by its letters, so that the commit that ends one
+/// leg posts the next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Conversation {
+    /// The first message's run.
+    pub id: RunId,
+    pub requester: SessionId,
+    pub target: SessionId,
+    /// Legs so far after the first answer.
+    pub turn: u32,
+    pub max: u32,
+    pub leg: Leg,
+    /// What was sent first.
+    pub request: String,
+    /// The first answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
+    /// A leg that takes longer ends the conversation.
+    pub limit_ms: u64,
+    /// When this leg was posted.
+    pub posted: Millis,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Leg {
+    /// The message itself.
+    Message,
+    /// One of the turns after it.
+    Turn,
+    /// The receiver tells its channel.
+    Announce,
 }
 
 /// Where the end of a run is told: to a waiting call, or as a completion letter.
@@ -100,6 +138,9 @@ pub struct Prompt {
     /// The model for this run only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The run may take no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 impl Prompt {
@@ -138,6 +179,9 @@ pub struct Finished {
     pub text: String,
     pub usage: Usage,
     pub ms: u64,
+    /// The session is to be hidden once this was delivered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cleanup: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

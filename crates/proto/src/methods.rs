@@ -259,6 +259,9 @@ pub struct SessionInfo {
     pub total_tokens: u64,
     pub estimated_cost_usd: f64,
     pub status: Status,
+    /// The run under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,8 +3,8 @@
 //! A session's state is nothing but this fold, so waking after a restart, taking over and replaying are one and the same
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
-use proto::entry::{Call, CompactionState, Decision, Entry, Input, On, Reply, Waiting};
-use proto::letter::InputPart;
+use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, Waiting};
+use proto::letter::{Conversation, InputPart};
 use proto::{CallId, Millis, RunId, Status, Usage};
 use std::sync::Arc;
 
@@ -41,6 +41,14 @@ pub struct Answering {
     /// The last words of the model, and the entry that holds them.
     pub said: Option<(u64, Arc<str>)>,
     pub used: Usage,
+    /// When it is out of time.
+    pub until: Option<Millis>,
+    /// The leg of a conversation it answers.
+    pub conversation: Option<Arc<Conversation>>,
+    /// How many sessions what it answers came through.
+    pub hops: u32,
+    /// A call ended the turn.
+    yielded: bool,
 }
 
 /// A call that has no result yet.
@@ -50,12 +58,12 @@ pub struct Open {
     pub state: OpenState,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum OpenState {
     /// Started, and not known to have ended: after a crash, nobody can tell how far it came.
     Running,
     /// Waits for something that is stored elsewhere and will come by letter.
-    Waiting { on: On, until: Option<Millis> },
+    Waiting(Arc<Waiting>),
 }
 
 /// A mention that is to be dispatched before the model is called.
@@ -81,7 +89,7 @@ impl View {
             Entry::Reply(reply) => self.replied(seq, reply),
             Entry::Started(started) => self.set(&started.call, OpenState::Running),
             Entry::Waiting(waiting) => self.waits(waiting),
-            Entry::Result(result) => self.open.retain(|open| open.call.id != result.call),
+            Entry::Result(result) => self.settled(result),
             Entry::Compaction(compaction) => {
                 self.compaction_pending = compaction.state == CompactionState::Pending;
                 if compaction.state == CompactionState::Done {
@@ -115,8 +123,8 @@ impl View {
         self.agent = Some(input.agent.clone());
         self.model = Some(input.model.clone());
         match &mut self.phase {
-            Phase::Answering(now) => now.answered = false,
-            Phase::Idle => self.phase = Phase::Answering(Answering::of(input.run.clone())),
+            Phase::Answering(now) => (now.answered, now.yielded) = (false, false),
+            Phase::Idle => self.phase = Phase::Answering(Answering::of(input)),
         }
     }
 
@@ -144,7 +152,15 @@ impl View {
     }
 
     fn waits(&mut self, waiting: &Waiting) {
-        self.set(&waiting.call, OpenState::Waiting { on: waiting.on.clone(), until: waiting.until });
+        self.set(&waiting.call, OpenState::Waiting(Arc::new(waiting.clone())));
+    }
+
+    fn settled(&mut self, result: &CallResult) {
+        self.open.retain(|open| open.call.id != result.call);
+        let Phase::Answering(now) = &mut self.phase else { return };
+        now.yielded |= result.ends_turn;
+        // Whoever yields is not asked again before something comes in; other calls of the same reply come to their end.
+        now.answered |= now.yielded && self.open.is_empty();
     }
 
     fn set(&mut self, call: &CallId, state: OpenState) {
@@ -192,25 +208,49 @@ impl View {
     /// The word for what is under way, or `None` when nothing is.
     pub fn busy_status(&self) -> Option<Status> {
         self.answering()?;
-        if self.open.is_empty() || self.open.iter().any(|open| open.state == OpenState::Running) {
+        if self.open.is_empty() || self.open.iter().any(Open::is_running) {
             return Some(Status::Running);
         }
-        let asks = self.open.iter().any(|open| matches!(open.state, OpenState::Waiting { on: On::Ask { .. }, .. }));
+        let asks = self.open.iter().any(|open| matches!(open.waits_for(), Some(On::Ask { .. })));
         Some(if asks { Status::Asking } else { Status::Waiting })
     }
 
     /// When the next wait gives up.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let until = |open: &Open| match open.state {
-            OpenState::Waiting { until, .. } => until,
+        let until = |open: &Open| match &open.state {
+            OpenState::Waiting(waiting) => waiting.until,
             OpenState::Running => None,
         };
-        self.open.iter().filter_map(until).min()
+        let run = self.answering().and_then(|now| now.until);
+        self.open.iter().filter_map(until).chain(run).min()
+    }
+}
+
+impl Open {
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, OpenState::Running)
+    }
+
+    pub fn waits_for(&self) -> Option<&On> {
+        match &self.state {
+            OpenState::Waiting(waiting) => Some(&waiting.on),
+            OpenState::Running => None,
+        }
     }
 }
 
 impl Answering {
-    fn of(run: RunId) -> Self {
-        Self { run, steps: 0, answered: false, said: None, used: Usage::default() }
+    fn of(input: &Input) -> Self {
+        Self {
+            run: input.run.clone(),
+            steps: 0,
+            answered: false,
+            said: None,
+            used: Usage::default(),
+            until: input.until,
+            conversation: input.conversation.clone().map(Arc::new),
+            hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
+            yielded: false,
+        }
     }
 }

@@ -132,6 +132,7 @@ fn session(index: usize) -> Session {
         policy: "[]".into(),
         fork: None,
         archived: false,
+        cleanup: false,
         status: Status::Running,
         run: None,
         created: 1,

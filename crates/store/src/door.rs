@@ -174,6 +174,8 @@ pub struct Session {
     /// The session this one shares a prefix with, and up to where.
     pub fork: Option<Fork>,
     pub archived: bool,
+    /// To be archived once its end was told to whoever started it.
+    pub cleanup: bool,
     pub status: Status,
     /// The run under way.
     pub run: Option<RunId>,
@@ -237,6 +239,8 @@ pub struct Batch {
     pub runs: Vec<RunChange>,
     pub asks: Vec<AskChange>,
     pub waits: Vec<WaitChange>,
+    /// Sessions to hide: children whose end this commit takes in.
+    pub archive: Vec<SessionId>,
     pub row: RowChange,
 }
 
@@ -443,6 +447,8 @@ pub struct Page {
     pub sessions: Vec<Session>,
     /// There may be more after this.
     pub next: Option<PageKey>,
+    /// The keys of each session's children, newest first, at most 100 each.
+    pub children: Vec<Vec<String>>,
 }
 
 /// Which entries of a session: newest first from `before`, or oldest first from `after`.

@@ -21,6 +21,7 @@ pub(crate) struct Ready {
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
+    pub(crate) archive: Vec<SessionId>,
     pub(crate) row: RowChange,
 }
 
@@ -66,6 +67,7 @@ impl Ready {
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
+            archive: batch.archive,
             row: batch.row,
         })
     }
@@ -83,6 +85,7 @@ impl Ready {
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),
+            archive: Vec::new(),
             row: RowChange::default(),
         })
     }

@@ -195,6 +195,7 @@ impl Side {
             policy: "[]".into(),
             fork,
             archived: opening.archived,
+            cleanup: false,
             status: Status::Idle,
             run: None,
             created: 1,
@@ -301,6 +302,7 @@ fn posted(posting: &Posting) -> Post {
         class: posting.class,
         body,
         provenance: None,
+        conversation: None,
         report: None,
         expires: None,
     };

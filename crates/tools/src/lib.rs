@@ -2,6 +2,8 @@
 //!
 //! A tool is a folder here and one line in [`BUILTIN`]. None of them knows a session, a store or a model.
 
+pub mod agents_list;
+mod answer;
 pub mod bash;
 pub mod door;
 pub mod doors;
@@ -13,6 +15,13 @@ pub mod list;
 pub mod output;
 pub mod process;
 pub mod read;
+pub mod session_status;
+pub mod sessions_history;
+pub mod sessions_list;
+pub mod sessions_send;
+pub mod sessions_spawn;
+pub mod sessions_yield;
+pub mod subagents;
 pub mod task;
 #[cfg(test)]
 mod testing;
@@ -20,11 +29,29 @@ mod tolerant;
 mod walk;
 pub mod write;
 
-pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spawn, Spawned, Spawner, Spec, Tool, ToolCx};
+pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
+pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] =
-    &[&read::Read, &list::List, &glob::Glob, &grep::Grep, &bash::Bash, &write::Write, &edit::Edit, &task::Task];
+    &[
+        &read::Read,
+        &list::List,
+        &glob::Glob,
+        &grep::Grep,
+        &bash::Bash,
+        &write::Write,
+        &edit::Edit,
+        &task::Task,
+        &sessions_list::SessionsList,
+        &sessions_history::SessionsHistory,
+        &sessions_send::SessionsSend,
+        &sessions_spawn::SessionsSpawn,
+        &sessions_yield::SessionsYield,
+        &session_status::SessionStatus,
+        &subagents::Subagents,
+        &agents_list::AgentsList,
+    ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.
 pub fn find(name: &str) -> Option<&'static dyn AnyTool> {

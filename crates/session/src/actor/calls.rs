@@ -2,17 +2,18 @@
 
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
+use crate::doors::{Caller, Doors, Effects};
 use crate::now;
-use crate::spawner::{CallSpawner, Effects};
+use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
-use proto::letter::Settled;
-use proto::{Action, AskId, CallId, Entry, Event};
+use proto::letter::{Sender, Settled};
+use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use serde_json::value::RawValue;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
-use store::{Ask, AskChange, Batch, WaitChange};
+use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
-use tools::{Access, AnyTool, Error, Output, ToolCx};
+use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
 /// A call with what the rules said about it.
 pub(super) struct Judged {
@@ -39,7 +40,7 @@ impl Actor {
     pub(super) fn judge(&self, wire_id: Option<String>, name: &str, input: Box<RawValue>, asked: Asked) -> Judged {
         let id = CallId::new();
         let (tool, verdict) = match tools::find(name) {
-            Some(tool) => (tool.spec().name.to_owned(), self.verdict(&id, tool, &input, asked)),
+            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, &input, asked))),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
         let decision = match verdict {
@@ -137,8 +138,8 @@ impl Actor {
 
     /// Runs a stored call as a task of this actor.
     pub(super) fn start(&mut self, tool: &'static dyn AnyTool, call: CallId, input: Box<RawValue>) {
-        let spawner = Arc::new(self.spawner(&call));
-        let cx = ToolCx { spawner: spawner.clone(), ..self.context(&call) };
+        let doors = Arc::new(self.doors(&call));
+        let cx = self.context_with(&call, &doors);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id) = (self.work.clone(), call.clone());
         let task = self.tasks.spawn(async move {
@@ -156,12 +157,12 @@ impl Actor {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
             };
-            Outcome::Called(Called { call, result, effects: spawner.effects(), ms: begun.elapsed().as_millis() as u64 })
+            Outcome::Called(Called { call, result, effects: doors.effects(), ms: begun.elapsed().as_millis() as u64 })
         });
         self.running.insert(task.id(), id);
     }
 
-    /// Calls came back: results, or waits with what they start, in one commit.
+    /// Calls came back: results, or waits, with whatever they start or send, in one commit.
     pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
         let mut batch = Batch::default();
         let mut to_check = Vec::new();
@@ -170,20 +171,21 @@ impl Actor {
                 continue;
             }
             match called.result {
-                Ok(Output { wait: Some(on), .. }) => {
-                    if let On::Run { session, .. } = &on {
+                Ok(Output { wait: Some(wait), .. }) => {
+                    if let On::Run { session, .. } = &wait.on {
                         batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
                         // A child that was just made waits for nobody: no circle can go through it.
                         if called.effects.open.iter().all(|opened| &opened.id != session) {
                             to_check.push(called.call.clone());
                         }
                     }
-                    batch.entries.push(Entry::Waiting(Waiting { call: called.call, on, until: None }));
-                    batch.open.extend(called.effects.open);
-                    batch.post.extend(called.effects.post);
+                    let until = wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
+                    batch.entries.push(Entry::Waiting(Waiting { call: called.call, on: wait.on, until, note: wait.note }));
                 }
                 done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
             }
+            batch.open.extend(called.effects.open);
+            batch.post.extend(called.effects.post);
         }
         self.commit(batch).await?;
         self.withdraw_circles(to_check).await
@@ -196,17 +198,22 @@ impl Actor {
         }
         let mut batch = Batch::default();
         for call in calls {
-            let why = "waiting for that session would close a circle: it waits, through others, for this one";
-            batch.entries.push(result(&call, State::Error, why.into()));
+            let why = "the wait was withdrawn: the other session waits, through others, for this one";
+            let refusal = serde_json::json!({ "status": "error", "error": why, "code": proto::Code::Cycle });
+            batch.entries.push(result(&call, State::Error, refusal.to_string()));
             batch.waits.push(WaitChange::Remove { call });
         }
         self.commit(batch).await
     }
 
     /// The entry for a call that is over.
-    fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+    pub(super) fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+        let mut ends_turn = false;
         let (state, output, data) = match result {
-            Ok(output) => (State::Ok, output.text, output.data),
+            Ok(output) => {
+                ends_turn = output.ends_turn;
+                (if output.failed { State::Error } else { State::Ok }, output.text, output.data)
+            }
             Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
             Err(error @ Error::Broken { .. }) => {
                 tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
@@ -214,21 +221,28 @@ impl Actor {
             }
             Err(Error::Tell(why)) => (State::Error, why, None),
         };
-        Entry::Result(CallResult { call: call.clone(), state, output, data, ms })
+        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn })
     }
 
-    /// What a waiting call waited for has come: its tool finds the words.
+    /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
+    /// if it was promised.
     pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
-        let Some(open) = self.view.find(&settled.call) else { return };
         let finished = &settled.finished;
-        let output = match tools::find(&open.call.tool) {
-            Some(tool) => tool.settle(&open.call.input, finished).map_err(|error| error.to_string()),
+        if finished.cleanup {
+            batch.archive.push(finished.session.clone());
+        }
+        let waiting = self.view.find(&settled.call).map(|open| (open.call.clone(), open.state.clone()));
+        let Some((call, OpenState::Waiting(waiting))) = waiting else {
+            if settled.late {
+                batch.post.push(self.late_reply(settled));
+            }
+            return;
+        };
+        let result = match tools::find(&call.tool) {
+            Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
-        let mut entry = match output {
-            Ok(output) => self.outcome(&settled.call, Ok(output), finished.ms),
-            Err(why) => result(&settled.call, State::Error, why),
-        };
+        let mut entry = self.outcome(&settled.call, result, finished.ms);
         if let Entry::Result(result) = &mut entry
             && finished.outcome != proto::Outcome::Ok
         {
@@ -236,6 +250,22 @@ impl Actor {
         }
         batch.entries.push(entry);
         batch.waits.push(WaitChange::Remove { call: settled.call.clone() });
+    }
+
+    /// The same news as a steer letter to oneself: it is answered like any other mail.
+    fn late_reply(&self, settled: &Settled) -> Post {
+        let letter = Letter {
+            id: LetterId::derived("late_", settled.call.as_str()),
+            to: self.row.id.clone(),
+            from: Sender::Session { id: settled.finished.session.clone() },
+            class: Class::Steer,
+            body: Body::Completion(settled.finished.clone()),
+            provenance: None,
+            conversation: None,
+            report: None,
+            expires: None,
+        };
+        Post { letter, person: false, queue: None }
     }
 
     /// A tool panicked: that ends its call, and nothing else.
@@ -262,6 +292,10 @@ impl Actor {
     }
 
     fn context(&self, call: &CallId) -> ToolCx {
+        self.context_with(call, &Arc::new(self.doors(call)))
+    }
+
+    fn context_with(&self, call: &CallId, doors: &Arc<Doors>) -> ToolCx {
         ToolCx {
             session: self.row.id.clone(),
             call: call.clone(),
@@ -271,29 +305,39 @@ impl Actor {
             outputs: self.rt.outputs.clone(),
             cancel: self.work.clone(),
             processes: self.rt.processes.clone(),
-            spawner: Arc::new(self.spawner(call)),
+            spawner: doors.clone(),
+            directory: doors.clone(),
+            office: doors.clone(),
             files: self.files.clone(),
         }
     }
 
-    fn spawner(&self, call: &CallId) -> CallSpawner {
-        CallSpawner {
-            store: self.rt.store.clone(),
-            agents: self.rt.agents.clone(),
-            limits: self.rt.limits.clone(),
-            parent: Arc::new(self.row.clone()),
-            model: self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned),
+    fn doors(&self, call: &CallId) -> Doors {
+        let model = self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned);
+        let caller = Caller {
+            row: Arc::new(self.row.clone()),
+            model,
             policy: self.role.policy.clone(),
-            call: call.clone(),
-            planned: self.planned.clone(),
-            effects: Mutex::default(),
+            hops: self.view.answering().map_or(0, |now| now.hops),
+        };
+        Doors::new(self.rt.clone(), caller, call.clone(), self.planned.clone())
+    }
+}
+
+/// A tool that answers in JSON refuses in JSON.
+fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Refuse(State::Denied, why) if tool.spec().json => {
+            let refusal = serde_json::json!({ "status": "forbidden", "error": why, "code": proto::Code::Denied });
+            Verdict::Refuse(State::Denied, refusal.to_string())
         }
+        verdict => verdict,
     }
 }
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0 })
+    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false })
 }
 
 fn unknown(name: &str) -> String {

@@ -6,7 +6,7 @@ use super::runs::Ending;
 use super::{Actor, Stop};
 use crate::grant::Grant;
 use crate::now;
-use crate::view::OpenState;
+use crate::view::{Open, OpenState};
 use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
@@ -50,9 +50,8 @@ impl Actor {
 
     /// An ask was answered: the call starts now, or is refused. Returns the call that may start.
     async fn answered(&self, batch: &mut Batch, answer: &Answer) -> Result<Option<CallId>, Stop> {
-        let waits_for_it =
-            |state: &OpenState| matches!(state, OpenState::Waiting { on: On::Ask { ask }, .. } if ask == &answer.ask);
-        let Some(open) = self.view.open().iter().find(|open| waits_for_it(&open.state)) else { return Ok(None) };
+        let waits_for_it = |open: &&Open| matches!(open.waits_for(), Some(On::Ask { ask }) if ask == &answer.ask);
+        let Some(open) = self.view.open().iter().find(waits_for_it) else { return Ok(None) };
         let call = open.call.id.clone();
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
@@ -125,21 +124,24 @@ impl Actor {
         };
         let settled: Vec<CallId> = batch.entries.iter().filter_map(settled).collect();
         for open in self.view.open().iter().filter(|open| !settled.contains(&open.call.id)) {
-            match &open.state {
-                OpenState::Waiting { on: On::Run { run, session }, .. } => {
+            match open.waits_for() {
+                Some(On::Run { run, session }) => {
                     batch.post.push(self.abort_letter(session, run, &open.call.id));
                     batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
                 }
-                OpenState::Waiting { on: On::Ask { ask }, .. } => {
+                Some(On::Ask { ask }) => {
                     batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
                 }
-                OpenState::Waiting { .. } | OpenState::Running => {}
+                Some(On::Letter { .. } | On::Timer) | None => {}
             }
         }
         batch.entries.extend(self.stopped_entries(called, &settled, &format!("the call was stopped: {why}")));
         tracing::debug!(session = %self.row.id, %run, why, "run stopped");
-        let code = if reason == Reason::Timeout { Code::Timeout } else { Code::Cancelled };
-        self.add_ending(batch, Ending { code: Some(code), ..Ending::cancelled(why) });
+        let ending = match reason {
+            Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),
+            Reason::User | Reason::Parent | Reason::Shutdown => Ending::cancelled(why),
+        };
+        self.add_ending(batch, ending);
     }
 
     /// The end of a parent's run reaches the children it waits for, and through them their processes.
@@ -151,6 +153,7 @@ impl Actor {
             class: Class::Control,
             body: Body::Abort(Abort { reason: Reason::Parent, run: Some(run.clone()) }),
             provenance: None,
+            conversation: None,
             report: None,
             expires: None,
         };
@@ -177,26 +180,32 @@ impl Actor {
         !queued.is_empty()
     }
 
-    /// Asks that nobody answered in time are answered with no.
+    /// Waits that came to their own end are given up, and so is a run that is out of time.
     pub(super) async fn give_up_late_waits(&mut self) -> Result<(), Stop> {
         if self.view.next_deadline().is_none_or(|at| at > now()) {
             return Ok(());
         }
         let mut batch = Batch::default();
+        if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= now())) {
+            let run = run.run.clone();
+            self.stop_run(&mut batch, &run, Reason::Timeout).await;
+            return self.commit(batch).await;
+        }
         for open in self.view.open() {
-            let OpenState::Waiting { on, until: Some(until) } = &open.state else { continue };
-            if *until > now() {
+            let OpenState::Waiting(waiting) = &open.state else { continue };
+            if waiting.until.is_none_or(|at| at > now()) {
                 continue;
             }
-            let why = match on {
-                On::Ask { ask } => {
-                    batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
-                    "nobody answered the question in time: do without it, or ask the person in your answer"
-                }
-                On::Run { .. } | On::Letter { .. } | On::Timer => "the wait ended without an answer",
-            };
             batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
-            batch.entries.push(result(&open.call.id, State::Denied, why.into()));
+            if let On::Ask { ask } = &waiting.on {
+                batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
+                let why = "nobody answered the question in time: do without it, or ask the person in your answer";
+                batch.entries.push(result(&open.call.id, State::Denied, why.into()));
+                continue;
+            }
+            let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(&open.call.input, waiting));
+            let given_up = given_up.unwrap_or_else(|| Err(tools::Error::tell("the wait ended without an answer")));
+            batch.entries.push(self.outcome(&open.call.id, given_up, 0));
         }
         self.commit(batch).await
     }

@@ -3,7 +3,6 @@
 use super::calls::{asked_event, result};
 use super::{Actor, Stop};
 use crate::now;
-use crate::view::OpenState;
 use proto::entry::{Ended, Input, Notice, State};
 use proto::letter::{Finished, InputPart, Prompt, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
@@ -73,6 +72,11 @@ impl Actor {
                 }
                 Some(_) => {}
             }
+            if let Body::Completion(finished) = &letter.body
+                && finished.cleanup
+            {
+                batch.archive.push(finished.session.clone());
+            }
             batch.consume.push(letter.id);
         }
         if current.is_none() {
@@ -117,6 +121,8 @@ impl Actor {
             agent,
             model,
             provenance: letter.provenance.clone(),
+            conversation: letter.conversation.clone(),
+            until: prompt.timeout_ms.map(|limit| now() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
         }
     }
 
@@ -147,6 +153,7 @@ impl Actor {
         if let Some(report) = &self.report {
             batch.post.push(self.report_letter(&run, report, &ending, text));
         }
+        batch.post.extend(now_run.conversation.as_ref().and_then(|leg| self.next_leg(leg, &ending, &said)));
         batch.row.status = Some(self.status_after(&ending, batch.consume.len()));
         batch.row.run = Some(None);
         batch.row.ended = Some(Some(now()));
@@ -165,10 +172,11 @@ impl Actor {
             code: ending.code,
             text: cut(text),
             usage: used,
+            cleanup: self.row.cleanup,
             ms: self.row.started.map_or(0, |started| u64::try_from(now() - started).unwrap_or(0)),
         };
         let (class, body) = match &report.call {
-            Some(call) => (Class::Control, Body::Settled(Settled { call: call.clone(), finished })),
+            Some(call) => (Class::Control, Body::Settled(Settled { call: call.clone(), finished, late: report.late })),
             None => (Class::Steer, Body::Completion(finished)),
         };
         let letter = Letter {
@@ -179,6 +187,7 @@ impl Actor {
             class,
             body,
             provenance: None,
+            conversation: None,
             report: None,
             expires: None,
         };
@@ -209,7 +218,7 @@ impl Actor {
         for ask in self.rt.store.asks(Some(&self.row.root)).await?.iter().filter(|ask| ask.session == self.row.id) {
             self.hub().publish(&self.row.root, &asked_event(ask));
         }
-        let cut_off = self.view.open().iter().filter(|open| open.state == OpenState::Running);
+        let cut_off = self.view.open().iter().filter(|open| open.is_running());
         let why =
             "the gateway stopped while this call ran: it may or may not have taken effect, so look before repeating it";
         let entries: Vec<Entry> = cut_off.map(|open| result(&open.call.id, State::Interrupted, why.into())).collect();

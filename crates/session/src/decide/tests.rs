@@ -26,6 +26,7 @@ fn letter(class: Class, name: &str) -> Letter {
         class,
         body,
         provenance: None,
+        conversation: None,
         report: None,
         expires: None,
     }
@@ -37,7 +38,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         parts.push(InputPart::Subtask { agent: "explore".into(), prompt: "look".into(), description: "look".into() });
     }
     let (agent, model) = ("build".into(), "p/m".into());
-    Entry::Input(Input { letter: run(of).letter(), run: run(of), parts, agent, model, provenance: None })
+    Entry::Input(Input { letter: run(of).letter(), run: run(of), parts, agent, model, provenance: None, conversation: None, until: None })
 }
 
 fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
@@ -58,12 +59,12 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
 
 fn settled(call: &str) -> Entry {
     let call = CallId::parse(call).unwrap();
-    Entry::Result(CallResult { call, state: State::Ok, output: "done".into(), data: None, ms: 1 })
+    Entry::Result(CallResult { call, state: State::Ok, output: "done".into(), data: None, ms: 1, ends_turn: false })
 }
 
 fn waiting(call: &str) -> Entry {
     let on = On::Run { run: run("run_c"), session: SessionId::parse("ses_c").unwrap() };
-    Entry::Waiting(Waiting { call: CallId::parse(call).unwrap(), on, until: None })
+    Entry::Waiting(Waiting { call: CallId::parse(call).unwrap(), on, until: None, note: None })
 }
 
 fn ended(of: &str) -> Entry {

@@ -105,6 +105,7 @@ pub(super) fn root(name: &str) -> Session {
         policy: "[]".into(),
         fork: None,
         archived: false,
+        cleanup: false,
         status: Status::Idle,
         run: None,
         created: 1,
@@ -152,6 +153,8 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         agent: "build".into(),
         model: "offline/plain".into(),
         provenance: None,
+        conversation: None,
+        until: None,
     })
 }
 
@@ -163,6 +166,7 @@ pub(super) fn prompt(to: &Session, class: Class) -> Post {
         class,
         body: Body::Prompt(Prompt::text("hello")),
         provenance: None,
+        conversation: None,
         report: None,
         expires: None,
     };

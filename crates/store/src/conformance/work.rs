@@ -25,7 +25,7 @@ fn end(run: &RunId) -> RunEnd {
 pub async fn a_prompt_queues_its_run(bed: Bed) {
     let top = bed.root("top").await;
     let session = bed.child(&top, "a").await;
-    let report = Report { session: top.id.clone(), call: Some(CallId::new()) };
+    let report = Report { session: top.id.clone(), call: Some(CallId::new()), late: false };
     let mut post = request(&session);
     post.letter.report = Some(report.clone());
     let letter = bed.post(post).await.unwrap().letter;
@@ -66,7 +66,7 @@ pub async fn a_run_is_started_and_ended(bed: Bed) {
 pub async fn mail_that_opens_a_run_makes_its_row(bed: Bed) {
     let session = bed.root("a").await;
     let run = RunId::new();
-    let report = Some(Report { session: session.id.clone(), call: None });
+    let report = Some(Report { session: session.id.clone(), call: None, late: false });
     change(&bed, &session, 10, vec![RunChange::Start { run: run.clone(), report: report.clone() }]).await;
     let read = bed.store.run(&run).await.unwrap().unwrap();
     assert_eq!((read.created, read.started, read.report), (10, Some(10), report));

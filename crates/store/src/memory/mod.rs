@@ -114,7 +114,12 @@ impl Store for Memory {
             sessions.truncate(limit);
             let last = sessions.last().filter(|_| more);
             let next = last.map(|last| PageKey { activity: last.activity, id: last.id.clone() });
-            Ok(Page { sessions, next })
+            let keys = |parent: &Session| {
+                let is_child = |s: &Session| !s.archived && s.parent.as_ref() == Some(&parent.id);
+                newest_first(state, is_child).into_iter().take(100).map(|child| child.key).collect()
+            };
+            let children = sessions.iter().map(keys).collect();
+            Ok(Page { sessions, next, children })
         })
     }
 

@@ -123,6 +123,9 @@ impl State {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
             self.change_waits(session, &work.waits)?;
+            for hidden in &work.archive {
+                self.sessions.change(hidden, |row| row.session.archived = true);
+            }
         }
         Ok(Committed { epoch, seq, receipts })
     }

@@ -58,6 +58,9 @@ impl Hand {
         desk.change_runs(&place, &work.runs)?;
         desk.change_asks(&place, &work.asks)?;
         desk.change_waits(&place, &work.waits)?;
+        for session in &work.archive {
+            desk.run("UPDATE sessions SET archived = 1 WHERE id = ?1", [session.as_str()])?;
+        }
         Ok(Done { epoch, seq, receipts })
     }
 
@@ -304,9 +307,10 @@ impl Desk<'_> {
     fn insert_row(&self, n: i64, tree: i64, session: &Session) -> Result<()> {
         self.run(
             "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
-                 title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended)
+                 title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended,
+                 cleanup)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27)",
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
             params![
                 n,
                 session.id.as_str(),
@@ -335,6 +339,7 @@ impl Desk<'_> {
                 session.activity,
                 session.started,
                 session.ended,
+                session.cleanup,
             ],
         )?;
         Ok(())

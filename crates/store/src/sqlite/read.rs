@@ -158,7 +158,16 @@ pub(super) fn list(connection: &Connection, query: &Query) -> Result<Page> {
     let more = sessions.len() > limit;
     sessions.truncate(limit);
     let next = sessions.last().filter(|_| more).map(|last| PageKey { activity: last.activity, id: last.id.clone() });
-    Ok(Page { sessions, next })
+    let children = sessions.iter().map(|session| child_keys(connection, &session.id)).collect::<Result<_>>()?;
+    Ok(Page { sessions, next, children })
+}
+
+fn child_keys(connection: &Connection, parent: &SessionId) -> Result<Vec<String>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT key FROM sessions WHERE parent = ?1 AND archived = 0 ORDER BY activity DESC, id DESC LIMIT 100",
+    )?;
+    let keys = statement.query_map([parent.as_str()], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(keys)
 }
 
 /// False when nothing can be in it.

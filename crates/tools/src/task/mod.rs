@@ -1,9 +1,8 @@
 //! `task`: hand a piece of work to a subagent and wait for its answer (A10).
 
-use crate::{Access, Audience, Error, Output, Spawn, Spec, Tool, ToolCx};
+use crate::{Access, Audience, Error, Output, Spawn, Spec, Tool, ToolCx, Waited};
 use async_trait::async_trait;
 use proto::entry::On;
-use proto::letter::Finished;
 use proto::{Outcome, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,12 +59,22 @@ impl Tool for Task {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let title = format!("{} (@{} subagent)", args.description, args.subagent_type);
-        let request = Spawn { agent: args.subagent_type, prompt: args.prompt, title, resume: args.session_id };
-        let child = cx.spawner.spawn(request).await?;
+        let request = Spawn {
+            agent: Some(args.subagent_type),
+            prompt: args.prompt,
+            title: Some(title),
+            resume: args.session_id,
+            waits: true,
+            subagents_only: true,
+            tool: "task",
+            ..Spawn::default()
+        };
+        let child = cx.spawner.spawn(request).await.map_err(|error| Error::Tell(error.message))?;
         Ok(Output::waiting(On::Run { run: child.run, session: child.session }))
     }
 
-    fn settle(&self, _: Args, finished: &Finished) -> Output {
+    fn settle(&self, _: Args, waited: &Waited<'_>) -> Output {
+        let finished = waited.finished;
         let said = match finished.outcome {
             Outcome::Ok => finished.text.clone(),
             Outcome::Error => format!("The agent failed: {}", finished.text),

@@ -24,6 +24,7 @@ CREATE TABLE sessions (
     fork_of  TEXT,
     fork_seq INTEGER,
     archived INTEGER NOT NULL,
+    cleanup  INTEGER NOT NULL,
     status   TEXT NOT NULL,
     run      TEXT,
     created  INTEGER NOT NULL,

@@ -1,0 +1,327 @@
+//! What `sessions_spawn` is asked, checked in the order of the contract.
+
+use crate::doors::{Attachment, Spawn};
+use crate::tolerant;
+use proto::{AgentId, Code, Error};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+const MAX_ATTACHMENTS: usize = 50;
+const MAX_FILE: usize = 1 << 20;
+const MAX_ALL: usize = 5 << 20;
+
+/// Keys of channel delivery: a child answers its parent, not a channel.
+const REFUSED: [&str; 8] = ["target", "transport", "channel", "to", "threadId", "thread_id", "replyTo", "reply_to"];
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Args {
+    /// The whole brief: the session knows nothing else.
+    #[serde(default, alias = "prompt")]
+    task: Option<String>,
+    /// A name to reach it by; unique among your agent's live sessions.
+    #[serde(default)]
+    label: Option<String>,
+    /// What runs it: `subagent` (one of ours) or `acp` (another vendor's agent).
+    #[serde(default)]
+    runtime: Runtime,
+    /// The agent it runs as; your own without it.
+    #[serde(default, alias = "agent_id")]
+    agent_id: Option<String>,
+    /// Only with `runtime: "acp"`.
+    #[serde(default, alias = "resume_session_id")]
+    resume_session_id: Option<String>,
+    /// `provider/model`; the agent's or yours without it.
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "accepted; no wire has thinking levels yet")]
+    thinking: Option<String>,
+    /// Its directory; yours without it.
+    #[serde(default)]
+    cwd: Option<String>,
+    /// Ends its run after so long.
+    #[serde(default, deserialize_with = "tolerant::number", alias = "timeoutSeconds", alias = "timeout", alias = "run_timeout_seconds")]
+    #[schemars(with = "Option<u64>")]
+    run_timeout_seconds: Option<u64>,
+    /// Needs a channel with threads.
+    #[serde(default, deserialize_with = "tolerant::truth")]
+    thread: bool,
+    /// `run`: done after its answer, though mail can resume it; `session`: stays open.
+    #[serde(default)]
+    mode: Option<Mode>,
+    /// `delete` hides it once its answer is delivered.
+    #[serde(default)]
+    cleanup: Cleanup,
+    #[serde(default)]
+    sandbox: Sandbox,
+    /// Only with `runtime: "acp"`.
+    #[serde(default, alias = "stream_to")]
+    stream_to: Option<String>,
+    /// Files it gets, at most 50: 1 MiB each, 5 MiB in all.
+    #[serde(default)]
+    attachments: Vec<File>,
+    /// Only these tools, of those it would have.
+    #[serde(default)]
+    tools: Vec<String>,
+    /// True, as by default: you go on, and its answer comes as a message. False: you wait for it here.
+    #[serde(default = "yes")]
+    background: bool,
+    #[serde(default)]
+    context: Context,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    rest: Map<String, Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Runtime {
+    #[default]
+    Subagent,
+    Acp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Mode {
+    Run,
+    Session,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Cleanup {
+    #[default]
+    Keep,
+    Delete,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Sandbox {
+    #[default]
+    Inherit,
+    Require,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Context {
+    #[default]
+    Fresh,
+    Fork,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    name: String,
+    content: String,
+    #[serde(default)]
+    encoding: Encoding,
+    #[serde(default, alias = "mime_type")]
+    mime_type: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Encoding {
+    #[default]
+    Utf8,
+    Base64,
+}
+
+/// What is wrong with a request: the model sent something else than asked for, or asked for what it cannot have.
+pub(super) enum Problem {
+    Malformed(String),
+    Refused(Error),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Args {
+    pub(super) fn agent(&self) -> Option<String> {
+        self.agent_id.as_deref().map(str::trim).filter(|agent| !agent.is_empty()).map(str::to_ascii_lowercase)
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.mode.unwrap_or(if self.thread { Mode::Session } else { Mode::Run })
+    }
+
+    /// The request, or the first thing that is wrong with it.
+    pub(super) fn request(self) -> Result<Spawn, Problem> {
+        if let Some(key) = REFUSED.iter().find(|key| self.rest.contains_key(**key)) {
+            let why = format!("`{key}` is not for spawning: a child answers its parent, not a channel");
+            return Err(Error::invalid(why).hint("leave it out; use sessions_send for messages").into());
+        }
+        let task = self.task.as_deref().map(str::trim).unwrap_or_default().to_owned();
+        if task.is_empty() {
+            return Err(Problem::Malformed("`task` is missing: say what the session is to do".into()));
+        }
+        self.check_runtime()?;
+        if let Some(agent) = self.agent() {
+            AgentId::parse(&agent)?;
+        }
+        if self.thread {
+            return Err(unavailable("no channel with threads is connected, so `thread` cannot be had").into());
+        }
+        if self.sandbox == Sandbox::Require {
+            return Err(unavailable("a sandbox cannot be had yet, so `sandbox: \"require\"` starts nothing").into());
+        }
+        if self.context == Context::Fork {
+            return Err(unavailable("a fork of your conversation cannot be had yet: write a whole brief instead").into());
+        }
+        Ok(Spawn {
+            agent: self.agent(),
+            prompt: task,
+            label: self.label.clone(),
+            model: self.model.clone(),
+            cwd: self.cwd.clone(),
+            timeout: self.run_timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            stays: self.mode() == Mode::Session,
+            cleanup: self.cleanup == Cleanup::Delete,
+            waits: !self.background,
+            tools: self.tools.clone(),
+            attachments: files(&self.attachments)?,
+            tool: "sessions_spawn",
+            ..Spawn::default()
+        })
+    }
+
+    /// What only one of the two runtimes takes. The words are the contract's.
+    fn check_runtime(&self) -> Result<(), Error> {
+        if self.runtime == Runtime::Acp {
+            if !self.attachments.is_empty() {
+                return Err(Error::invalid(
+                    "attachments are currently unsupported for runtime=acp; use runtime=subagent or remove attachments",
+                ));
+            }
+            return Err(unavailable("no agent that speaks ACP can be started yet: use runtime=subagent"));
+        }
+        if self.stream_to.is_some() {
+            return Err(Error::invalid("streamTo is only supported for runtime=acp; got runtime=subagent"));
+        }
+        if self.resume_session_id.is_some() {
+            return Err(Error::invalid("resumeSessionId is only supported for runtime=acp; got runtime=subagent"));
+        }
+        Ok(())
+    }
+}
+
+fn unavailable(why: &str) -> Error {
+    Error::new(Code::Unavailable, why)
+}
+
+fn files(files: &[File]) -> Result<Vec<Attachment>, Error> {
+    if files.len() > MAX_ATTACHMENTS {
+        return Err(Error::invalid(format!("{} attachments are too many: {MAX_ATTACHMENTS} at most", files.len())));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    let mut all = 0;
+    let mut out = Vec::with_capacity(files.len());
+    for file in files {
+        let name = file.name.trim();
+        let bad = name.is_empty() || name.len() > 255 || name == "." || name == "..";
+        if bad || name.contains(['/', '\\']) || name.chars().any(char::is_control) || !names.insert(name.to_owned()) {
+            return Err(Error::invalid(format!("`{}` cannot name an attachment", name.escape_debug()))
+                .hint("names are unique, without separators and control characters"));
+        }
+        let bytes = match file.encoding {
+            Encoding::Utf8 => file.content.clone().into_bytes(),
+            Encoding::Base64 => {
+                base64(&file.content).ok_or_else(|| Error::invalid(format!("the content of `{name}` is not base64")))?
+            }
+        };
+        all += bytes.len();
+        if bytes.len() > MAX_FILE || all > MAX_ALL {
+            return Err(Error::invalid(format!("`{name}` is too large")).hint("1 MiB a file, 5 MiB in all"));
+        }
+        out.push(Attachment { name: name.to_owned(), bytes, mime: file.mime_type.clone() });
+    }
+    Ok(out)
+}
+
+/// Standard base64, with or without padding; white space is passed over.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut held, mut bits) = (0u32, 0);
+    for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        held = (held << 6) | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    // What is left over is padding, and padding is nothing.
+    (held == 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn refused(input: Value, expected: &str) {
+        let args: Args = serde_json::from_value(input.clone()).unwrap();
+        match args.request() {
+            Err(Problem::Refused(error)) => assert!(error.message.contains(expected), "{input}: {error}"),
+            Err(Problem::Malformed(why)) => assert!(why.contains(expected), "{input}: {why}"),
+            Ok(request) => panic!("{input} became {request:?}"),
+        }
+    }
+
+    #[test]
+    fn checks_come_in_the_order_of_the_contract() {
+        refused(json!({"to": "x", "task": ""}), "`to` is not for spawning");
+        refused(json!({"task": " ", "streamTo": "parent"}), "`task` is missing");
+        refused(json!({"task": "t", "streamTo": "parent", "agentId": "?"}), "streamTo is only supported for runtime=acp; got runtime=subagent");
+        refused(json!({"task": "t", "resumeSessionId": "x"}), "resumeSessionId is only supported for runtime=acp; got runtime=subagent");
+        let file = json!({"name": "a", "content": "b"});
+        refused(json!({"task": "t", "runtime": "acp", "attachments": [file]}), "attachments are currently unsupported for runtime=acp");
+        refused(json!({"task": "t", "runtime": "acp"}), "ACP");
+        refused(json!({"task": "t", "agentId": "a b", "thread": true}), "not an agent's name");
+        refused(json!({"task": "t", "thread": true}), "threads");
+        refused(json!({"task": "t", "sandbox": "require"}), "sandbox");
+    }
+
+    #[test]
+    fn attachments_are_checked_and_decoded() {
+        let ok = json!({"task": "t", "attachments": [
+            {"name": "a.txt", "content": "hello"},
+            {"name": "b.bin", "content": "aGVs\nbG8=", "encoding": "base64"},
+        ]});
+        let args: Args = serde_json::from_value(ok).unwrap();
+        let Ok(request) = args.request() else { panic!("accepted") };
+        assert!(request.attachments.iter().all(|file| file.bytes == b"hello"));
+        for name in ["", "a/b", "..", "x\ny"] {
+            refused(json!({"task": "t", "attachments": [{"name": name, "content": ""}]}), "cannot name");
+        }
+        let twice = json!([{"name": "a", "content": ""}, {"name": "a", "content": ""}]);
+        refused(json!({"task": "t", "attachments": twice}), "cannot name");
+        refused(json!({"task": "t", "attachments": [{"name": "a", "content": "?", "encoding": "base64"}]}), "not base64");
+        let large = "x".repeat(MAX_FILE + 1);
+        refused(json!({"task": "t", "attachments": [{"name": "a", "content": large}]}), "too large");
+    }
+}

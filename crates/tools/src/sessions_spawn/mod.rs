@@ -1,0 +1,83 @@
+//! `sessions_spawn`: start a session that works on a task (S8).
+
+mod args;
+
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, Waited, answer};
+use args::Args;
+use async_trait::async_trait;
+use proto::Outcome;
+use proto::entry::{On, Waiting};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub struct SessionsSpawn;
+
+/// What a waiting call remembers of its child.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    result: Value,
+}
+
+#[async_trait]
+impl Tool for SessionsSpawn {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("sessions_spawn", include_str!("prompt.md")).permission("sessions_spawn").json().waits()
+    }
+
+    fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
+        let agent = args.agent().unwrap_or_else(|| cx.directory.owner());
+        vec![Access::new("sessions_spawn", &agent), Access::new("task", &agent).always(&agent)]
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        let mode = args.mode();
+        let request = match args.request() {
+            Ok(request) => request,
+            Err(args::Problem::Malformed(what)) => return Err(Error::Tell(what)),
+            Err(args::Problem::Refused(error)) => return Ok(answer::refused(&error)),
+        };
+        let waits = request.waits;
+        let child = match cx.spawner.spawn(request).await {
+            Ok(child) => child,
+            Err(error) => return Ok(answer::refused(&error)),
+        };
+        let mut result = json!({
+            "status": "ok",
+            "runId": child.run,
+            "childSessionKey": child.key,
+            "sessionId": child.session,
+            "mode": mode,
+            "note": "The session works on its own now. Its answer reaches you as a message: do not ask or wait for it.",
+        });
+        if let Some(label) = &child.label {
+            result["label"] = json!(label);
+        }
+        if !child.attachments.is_empty() {
+            let receipt = |(name, path, sha256): &(String, String, String)| json!({"name": name, "path": path, "sha256": sha256});
+            result["attachments"] = child.attachments.iter().map(receipt).collect();
+        }
+        if !waits {
+            return Ok(Output::json(&result));
+        }
+        let note = serde_json::to_string(&Note { result }).expect("a note is JSON");
+        Ok(Output::waiting(On::Run { run: child.run, session: child.session }).note(note))
+    }
+
+    fn settle(&self, _: Args, waited: &Waited<'_>) -> Output {
+        let finished = waited.finished;
+        let note = waited.waiting.note.as_deref().and_then(|note| serde_json::from_str::<Note>(note).ok());
+        let mut result = note.map_or_else(|| json!({}), |note| note.result);
+        result["note"] = json!("The session is done.");
+        result["reply"] = json!(finished.text);
+        result["usage"] = json!(finished.usage);
+        result["outcome"] = json!(finished.outcome);
+        let output = Output::json(&result);
+        if finished.outcome == Outcome::Ok { output } else { output.failed() }
+    }
+
+    fn give_up(&self, _: Args, _: &Waiting) -> Output {
+        Output::text("the session is still at work; its answer reaches you as a message").failed()
+    }
+}
