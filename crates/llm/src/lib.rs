@@ -28,6 +28,12 @@ pub trait Provider: Send + Sync {
     /// One message in this wire's format, without separators.
     fn encode(&self, message: &Message<'_>) -> Bytes;
 
+    /// Consecutive messages as one piece, byte for byte as a request holds them, so that a long conversation is a few
+    /// large pieces. `None` where the wire needs them one by one.
+    fn join(&self, _messages: &[Bytes]) -> Option<Bytes> {
+        None
+    }
+
     /// The list of tools in this wire's format; cached by the caller while the list stays the same.
     fn encode_tools(&self, tools: &[ToolSpec]) -> Bytes;
 

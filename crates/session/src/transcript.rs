@@ -10,16 +10,23 @@ use proto::letter::InputPart;
 use proto::{Call, CallId};
 use std::sync::Arc;
 
+/// So many bytes of messages become one piece: what a step pays for the older ones is then next to nothing.
+const BLOCK: usize = 32 * 1024;
+
 pub(crate) struct Transcript {
     provider: Arc<dyn Provider>,
+    /// Blocks first, then single messages.
     fragments: Vec<Bytes>,
+    blocks: usize,
+    /// Bytes of the single messages.
+    loose: usize,
     /// The calls of the newest reply, and their results as they come in: sent in the order of the calls.
     calls: Vec<(Call, Option<Bytes>)>,
 }
 
 impl Transcript {
     pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
-        Self { provider, fragments: Vec::new(), calls: Vec::new() }
+        Self { provider, fragments: Vec::new(), blocks: 0, loose: 0, calls: Vec::new() }
     }
 
     pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
@@ -56,7 +63,22 @@ impl Transcript {
     }
 
     fn user(&mut self, text: &str) {
-        self.fragments.push(self.provider.encode(&Message::User { text }));
+        self.push(self.provider.encode(&Message::User { text }));
+    }
+
+    /// Joining costs each message once: the bytes sent stay the same.
+    fn push(&mut self, fragment: Bytes) {
+        self.loose += fragment.len();
+        self.fragments.push(fragment);
+        if self.loose < BLOCK {
+            return;
+        }
+        if let Some(block) = self.provider.join(&self.fragments[self.blocks..]) {
+            self.fragments.truncate(self.blocks);
+            self.fragments.push(block);
+            self.blocks += 1;
+        }
+        self.loose = 0;
     }
 
     fn replied(&mut self, reply: &Reply) {
@@ -66,7 +88,7 @@ impl Transcript {
         if text.is_empty() && calls.is_empty() {
             return;
         }
-        self.fragments.push(self.provider.encode(&Message::Assistant { text: &text, calls }));
+        self.push(self.provider.encode(&Message::Assistant { text: &text, calls }));
         let call = |part: &ReplyPart| match part {
             ReplyPart::Call(call) => Some((call.clone(), None)),
             ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
@@ -83,7 +105,8 @@ impl Transcript {
             failed: result.state != State::Ok,
         }));
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
-            self.fragments.extend(self.calls.drain(..).filter_map(|(_, slot)| slot));
+            let settled: Vec<Bytes> = self.calls.drain(..).filter_map(|(_, slot)| slot).collect();
+            settled.into_iter().for_each(|fragment| self.push(fragment));
         }
     }
 }

@@ -5,10 +5,11 @@ use anyhow::{Context, bail, ensure};
 use client::Client;
 use config::Paths;
 use proto::methods::{Agent, AgentInput, AgentWait, Health, Method, Nothing, WaitInput, WaitStatus};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::{FakeModel, TempHome};
 use tokio::runtime::Runtime;
@@ -35,10 +36,7 @@ impl Gateway {
         command.args(["serve", "--no-tcp", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
         let start = Instant::now();
         let mut child = command.spawn().with_context(|| format!("cannot start `{}`", program.display()))?;
-        let mut line = String::new();
-        if let Some(out) = child.stdout.take() {
-            BufReader::new(out).read_line(&mut line).context("cannot read the gateway's first line")?;
-        }
+        let line = child.stdout.take().map(first_line).unwrap_or_default();
         let (pid, ready) = (child.id(), start.elapsed());
         let opened = if line.contains("\"ready\"") { open(home) } else { Err(anyhow::anyhow!("it said `{line}`")) };
         match opened {
@@ -90,13 +88,33 @@ impl Drop for Gateway {
     }
 }
 
-/// Runs a command of this home to its end; returns when it was started.
+/// What it says first; nothing when that takes too long.
+fn first_line(out: ChildStdout) -> String {
+    let patience = Timespec { tv_sec: ENDING.as_secs() as i64, tv_nsec: 0 };
+    let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&patience));
+    let mut line = String::new();
+    if heard.is_ok_and(|ready| ready > 0) {
+        // An error leaves the line empty, which is told as such.
+        let _ = BufReader::new(out).read_line(&mut line);
+    }
+    line
+}
+
+/// Runs a command of this home to its end; returns when it was started. Its complaints go to our stderr.
 pub(super) fn run_command(mut command: Command) -> anyhow::Result<Instant> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
     let start = Instant::now();
-    let output = command.output().context("cannot start the command")?;
-    ensure!(output.status.success(), "the command failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(start)
+    let mut child = command.spawn().context("cannot start the command")?;
+    while start.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().context("cannot wait for the command")? {
+            ensure!(status.success(), "the command failed with {status}");
+            return Ok(start);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    bail!("the command did not end")
 }
 
 /// Waits until the fake has heard `n` requests.

@@ -28,6 +28,11 @@ pub(super) fn message(message: &Message<'_>) -> Bytes {
     }
 }
 
+/// As they stand in a request.
+pub(super) fn join(messages: &[Bytes]) -> Bytes {
+    Bytes::from(messages.join(&b","[..]))
+}
+
 pub(super) fn tools(tools: &[ToolSpec]) -> Bytes {
     if tools.is_empty() {
         return Bytes::new();
@@ -230,6 +235,17 @@ mod tests {
         let spec = ToolSpec { name: "read".into(), description: "reads".into(), schema: raw(r#"{"type":"object"}"#) };
         let request = sample(vec![user, said], tools(&[spec]));
         insta::assert_snapshot!(sent(&request, LimitName::MaxTokens), @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":50,"temperature":0.5,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"tools":[{"type":"function","function":{"name":"read","description":"reads","parameters":{"type":"object"}}}]}"#);
+    }
+
+    #[test]
+    fn joined_messages_are_sent_as_the_same_bytes() {
+        let messages: Vec<Bytes> = ["a", "b", "c"].map(|text| message(&Message::User { text })).into();
+        let joined = vec![join(&messages[..2]), messages[2].clone()];
+        let bytes = |messages| {
+            let body = request(&sample(messages, Bytes::new()), LimitName::MaxTokens).into_body();
+            futures_util::FutureExt::now_or_never(collect(body)).unwrap()
+        };
+        assert_eq!(bytes(joined), bytes(messages));
     }
 
     #[test]

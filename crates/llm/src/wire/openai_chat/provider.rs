@@ -119,6 +119,10 @@ impl Provider for OpenAiChat {
         encode::message(message)
     }
 
+    fn join(&self, messages: &[Bytes]) -> Option<Bytes> {
+        Some(encode::join(messages))
+    }
+
     fn encode_tools(&self, tools: &[ToolSpec]) -> Bytes {
         encode::tools(tools)
     }
