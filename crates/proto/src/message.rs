@@ -9,6 +9,7 @@ pub use trim::{Capped, MAX_BYTES, cap, readable};
 use crate::{CallId, Millis, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A page of a session's messages (S5).
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +46,34 @@ pub struct Message {
     pub content: serde_json::Value,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+}
+
+/// How a text is made fit for readers.
+pub type OnText<'a> = dyn Fn(&str) -> Cow<'_, str> + 'a;
+/// The same for structured values; true when something changed.
+pub type OnJson<'a> = dyn Fn(&mut serde_json::Value) -> bool + 'a;
+
+impl Message {
+    /// Passes everything a reader would see through the two; true when something changed.
+    pub fn redact(&mut self, text: &OnText<'_>, json: &OnJson<'_>) -> bool {
+        let mut changed = json(&mut self.content);
+        let on_text = |held: &mut String| {
+            let blanked = match text(held) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(other) => Some(other).filter(|other| other != held),
+            };
+            blanked.map(|other| *held = other).is_some()
+        };
+        for part in &mut self.parts {
+            changed |= match part {
+                Part::Text { text } | Part::Reasoning { text } => on_text(text),
+                Part::Tool { input, output, .. } => json(input) | output.as_mut().is_some_and(on_text),
+                Part::Subtask { prompt, description, .. } => on_text(prompt) | on_text(description),
+                Part::Compaction { .. } | Part::Step { .. } => false,
+            };
+        }
+        changed
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -8,6 +8,24 @@ use proto::{Action, Rule};
 use rules::Policy;
 use serde::{Deserialize, Serialize};
 
+/// What a child does not get by default (S13, A10).
+const CLOSED_TO_CHILDREN: [&str; 14] = [
+    "task",
+    "todoread",
+    "todowrite",
+    "sessions_list",
+    "sessions_history",
+    "sessions_send",
+    "sessions_spawn",
+    "gateway",
+    "agents_list",
+    "whatsapp_login",
+    "session_status",
+    "cron",
+    "memory_search",
+    "memory_get",
+];
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Grant {
@@ -35,11 +53,25 @@ impl Grant {
         Policy { own, denies: vec![agents.global().to_vec()], ancestors: self.ancestors.clone() }
     }
 
-    /// For a child that runs as `profile` below a session with `policy`: no spawning and no todo lists, unless the
-    /// child's own rules speak of them.
-    pub(crate) fn child(policy: &Policy, profile: &Profile) -> Self {
-        let closed = ["task", "todoread", "todowrite"].into_iter().filter(|permission| !profile.names(permission));
-        let rules = closed.map(|permission| Rule::new(permission, "*", Action::Deny)).collect();
+    /// For a child that runs as `profile` below a session with `policy`: without the tools that children do not get,
+    /// unless its own rules speak of them, the settings re-allow them, or the spawn call asks for them. What the parent
+    /// may not do stays denied by its ceiling. `only` narrows the rest.
+    pub(crate) fn child(policy: &Policy, profile: &Profile, only: &[String], allowed: &[String]) -> Self {
+        let only: Vec<String> = only.iter().flat_map(|name| tools::groups::expand(name)).collect();
+        let allowed: Vec<String> = allowed.iter().flat_map(|name| tools::groups::expand(name)).collect();
+        let open = |permission: &&str| {
+            profile.names(permission) || only.iter().chain(&allowed).any(|name| rules::matches(name, permission))
+        };
+        let closed = CLOSED_TO_CHILDREN.iter().filter(|permission| !open(permission));
+        let mut rules: Vec<Rule> = closed.map(|permission| Rule::new(*permission, "*", Action::Deny)).collect();
+        if !only.is_empty() {
+            let unwanted = tools::BUILTIN.iter().map(|tool| tool.spec()).filter(|spec| {
+                !only.iter().any(|name| rules::matches(name, spec.name) || spec.aliases.contains(&name.as_str()))
+            });
+            // By permission, unless a wanted tool asks for the same one.
+            let wanted: Vec<&str> = tools::BUILTIN.iter().map(|tool| tool.spec()).filter(|spec| only.contains(&spec.name.to_owned())).map(|spec| spec.permission).collect();
+            rules.extend(unwanted.filter(|spec| !wanted.contains(&spec.permission)).map(|spec| Rule::new(spec.permission, "*", Action::Deny)));
+        }
         Self { rules, ancestors: policy.child(Vec::new()).ancestors }
     }
 }

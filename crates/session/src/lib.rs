@@ -6,13 +6,14 @@
 mod actor;
 pub mod agents;
 pub mod decide;
+pub mod directory;
+mod doors;
 mod grant;
 pub mod hub;
 mod mention;
 mod registry;
 mod runtime;
 mod slots;
-mod spawner;
 mod transcript;
 pub mod view;
 mod waiters;

@@ -9,7 +9,8 @@ use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
-use crate::spawner::new_row;
+use crate::directory::{Directory, Guard};
+use crate::doors::{Order, new_row};
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
@@ -17,6 +18,7 @@ use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Ref
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +36,14 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
+    /// Who may see and reach whom.
+    pub access: rules::access::Settings,
+    /// Tools that children get though they are closed to children (`tools.subagents.allow`).
+    pub child_tools: Vec<String>,
+    /// Turns two sessions take after a message that is announced.
+    pub ping_pong: u32,
+    /// Blanks secrets where transcripts are read.
+    pub redactor: rules::redact::Redactor,
 }
 
 /// A handle to everything that runs; cloning shares it.
@@ -52,6 +62,10 @@ pub(crate) struct Inner {
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) access: Arc<rules::access::Settings>,
+    pub(crate) child_tools: Vec<String>,
+    pub(crate) ping_pong: u32,
+    redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
     actors: TaskTracker,
@@ -121,6 +135,10 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
+            access: Arc::new(deps.access),
+            child_tools: deps.child_tools,
+            ping_pong: deps.ping_pong,
+            redactor: deps.redactor,
             models: deps.models,
             default_model: deps.default_model,
             actors: TaskTracker::new(),
@@ -230,6 +248,7 @@ impl Runtime {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
+            timeout_ms: None,
         }))
     }
 
@@ -303,41 +322,49 @@ impl Runtime {
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
     pub async fn resolve(&self, reference: &Reference) -> Result<Session, Error> {
-        match reference {
-            Reference::Id(id) => self.session(id).await,
-            Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
-            Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.inner.agents.default_agent())?);
-                self.by_key(&key).await?.ok_or_else(|| nobody("main"))
-            }
-            Reference::Current => {
-                Err(Error::invalid("`current` means something only inside a session").hint("name the session"))
-            }
-            Reference::Label(label) => {
-                let what = Find::Label { label: label.clone(), owner: None };
-                let mut found = self.inner.store.find(&what).await?;
-                match found.len() {
-                    0 => Err(nobody(label)),
-                    1 => Ok(found.remove(0)),
-                    _ => {
-                        let keys: Vec<_> = found.iter().map(|row| row.key.clone()).collect();
-                        let mut error = Error::new(Code::Ambiguous, format!("several sessions are called `{label}`"))
-                            .hint(format!("use one of their keys: {}", keys.join(", ")));
-                        error.details = Some(serde_json::json!({ "candidates": keys }));
-                        Err(error)
-                    }
-                }
-            }
-        }
+        self.inner.resolve(reference, None).await
     }
 
     async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
-        let mut found = self.inner.store.find(&Find::Key(key.to_string())).await?;
-        Ok(found.pop())
+        self.inner.by_key(key).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error> {
-        self.inner.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
+        self.inner.session(id).await
+    }
+
+    /// The sessions as a person is shown them.
+    pub fn directory(&self) -> Directory<'_> {
+        Directory { rt: &self.inner, guard: Guard::Person }
+    }
+
+    /// Starts a child of a session at a person's wish: the same child its own call would make.
+    pub async fn spawn(&self, parent: &SessionId, run: Option<RunId>, request: tools::Spawn) -> Result<tools::Spawned, Error> {
+        let parent = self.session(parent).await?;
+        let run = run.unwrap_or_else(RunId::new);
+        if let Some(found) = self.inner.store.run(&run).await? {
+            let session = self.session(&found.session).await?;
+            if session.parent.as_ref() != Some(&parent.id) {
+                return Err(Error::new(Code::Conflict, format!("`{run}` is already the id of a run of `{}`", session.id)));
+            }
+            let key = self.inner.display_key(&session.key);
+            return Ok(tools::Spawned { run, session: session.id, key, label: session.label, attachments: Vec::new() });
+        }
+        let role = crate::actor::Role::new(&self.inner, &parent, &parent.agent);
+        let order = Order {
+            parent: &parent,
+            policy: &role.policy,
+            model: &self.inner.model_of(&parent),
+            letter: run.letter(),
+            call: None,
+            from: Sender::Person,
+            planned: &AtomicU64::new(0),
+        };
+        let child = self.inner.plan(order, request).await?;
+        let mail = Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], once: None };
+        self.inner.store.deliver(mail).await?;
+        self.inner.wake(&child.spawned.session);
+        Ok(child.spawned)
     }
 
     /// Waits for a run's end, and with `tree` until its whole tree is quiet. `None` means only that the wait ended.
@@ -498,6 +525,54 @@ impl Inner {
         }
     }
 
+    /// The session that what somebody wrote names; `own` is what `current` means.
+    pub(crate) async fn find(&self, reference: &str, own: Option<&Session>) -> Result<Session, Error> {
+        self.resolve(&Reference::parse(reference)?, own).await
+    }
+
+    async fn resolve(&self, reference: &Reference, own: Option<&Session>) -> Result<Session, Error> {
+        match reference {
+            Reference::Id(id) => self.session(id).await,
+            Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
+            Reference::Main => {
+                let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
+                self.by_key(&key).await?.ok_or_else(|| nobody("main"))
+            }
+            Reference::Current => own.cloned().ok_or_else(|| {
+                Error::invalid("`current` means something only inside a session").hint("name the session")
+            }),
+            Reference::Label(label) => self.labelled(label).await,
+        }
+    }
+
+    async fn labelled(&self, label: &str) -> Result<Session, Error> {
+        let mut found = self.store.find(&Find::Label { label: label.to_owned(), owner: None }).await?;
+        match found.len() {
+            0 => Err(nobody(label)),
+            1 => Ok(found.remove(0)),
+            _ => {
+                let keys: Vec<_> = found.iter().map(|row| row.key.clone()).collect();
+                let mut error = Error::new(Code::Ambiguous, format!("several sessions are called `{label}`"))
+                    .hint(format!("use one of their keys: {}", keys.join(", ")));
+                error.details = Some(serde_json::json!({ "candidates": keys }));
+                Err(error)
+            }
+        }
+    }
+
+    async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
+        Ok(self.store.find(&Find::Key(key.to_string())).await?.pop())
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+        self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
+    }
+
+    /// Blanks secrets in a message; true when there were some.
+    pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
+        message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
+    }
+
     pub(crate) fn model_of(&self, session: &Session) -> String {
         self.model_for(session, &session.agent)
     }
@@ -530,6 +605,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
             source_tool: None,
             hops: 0,
         }),
+        conversation: None,
         report: None,
         expires: None,
     }
@@ -543,6 +619,7 @@ fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         class: Class::Control,
         body,
         provenance: None,
+        conversation: None,
         report: None,
         expires: None,
     };
@@ -555,7 +632,7 @@ fn nobody(name: &str) -> Error {
 }
 
 /// An existing directory, absolute and free of symlinks.
-fn directory(path: &str) -> Result<String, Error> {
+pub(crate) fn directory(path: &str) -> Result<String, Error> {
     let bad = |why: String| Error::invalid(why).hint("name an existing directory you may read");
     let real =
         Path::new(path).canonicalize().map_err(|error| bad(format!("cannot use the directory `{path}`: {error}")))?;

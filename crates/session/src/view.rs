@@ -47,6 +47,8 @@ pub struct Answering {
     pub conversation: Option<Arc<Conversation>>,
     /// How many sessions what it answers came through.
     pub hops: u32,
+    /// The session whose message it answers.
+    pub sender: Option<String>,
     /// A call ended the turn.
     yielded: bool,
 }
@@ -250,6 +252,7 @@ impl Answering {
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
             hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
+            sender: input.provenance.as_ref().filter(|from| from.source_tool.as_deref() == Some("sessions_send")).and_then(|from| from.source_session_key.clone()),
             yielded: false,
         }
     }

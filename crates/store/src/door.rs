@@ -58,8 +58,14 @@ pub trait Store: Send + Sync {
     /// Sessions that a restart must wake: busy ones, and those with unread letters. By id, after the given one.
     async fn unfinished(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>, Error>;
 
-    /// Whether the stored waits lead from this session back to itself.
-    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error>;
+    /// Whether the stored waits lead from one session to another; from a session to itself, they are a circle.
+    async fn waits_for(&self, from: &SessionId, to: &SessionId) -> Result<bool, Error>;
+
+    /// Whether a run is under way whose end this session will be told of.
+    async fn awaits_news(&self, session: &SessionId) -> Result<bool, Error>;
+
+    /// How many sessions below a root were made at that time or later.
+    async fn born_since(&self, root: &SessionId, at: Millis) -> Result<u64, Error>;
 
     /// Kept entries of a tree (or of all) after a cursor, oldest first.
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error>;

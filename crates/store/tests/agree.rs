@@ -271,7 +271,7 @@ impl Side {
             out.push(told(store.busy_below(&id, 99).await));
             out.push(told(store.live_children(&id).await));
             out.push(told(store.asks(Some(&id)).await));
-            out.push(told(store.waits_in_circle(&id).await));
+            out.push(told(store.waits_for(&id, &id).await));
             out.push(told(store.kept_since(Some(&id), 1, 3).await));
             let below = Query { limit: 9, scope: Scope::Below(id.clone()), ..Query::default() };
             out.push(told(store.list(&below).await));
@@ -314,10 +314,11 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
         (0..commit.notices).map(|n| Entry::Notice(Notice { text: format!("{at}.{n}") })).collect();
     entries.extend(consume.iter().map(|letter| {
         let (agent, model) = ("build".into(), "m".into());
-        Entry::Input(Input { letter: letter.clone(), run: letter.run(), parts: vec![], agent, model, provenance: None })
+        Entry::Input(Input { letter: letter.clone(), run: letter.run(), parts: vec![], agent, model, provenance: None, conversation: None, until: None })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
     Batch {
+        archive: Vec::new(),
         at,
         entries,
         consume,

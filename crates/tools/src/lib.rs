@@ -11,6 +11,7 @@ pub mod edit;
 pub mod files;
 pub mod glob;
 pub mod grep;
+pub mod groups;
 pub mod list;
 pub mod output;
 pub mod process;

@@ -118,6 +118,7 @@ impl Actor {
                     call: judged.call.id.clone(),
                     on,
                     until: Some(ask.until),
+                    note: None,
                 }));
                 batch.asks.push(AskChange::Open(ask.clone()));
             }
@@ -193,7 +194,7 @@ impl Actor {
 
     /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
     async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
-        if calls.is_empty() || !self.rt.store.waits_in_circle(&self.row.id).await? {
+        if calls.is_empty() || !self.rt.store.waits_for(&self.row.id, &self.row.id).await? {
             return Ok(());
         }
         let mut batch = Batch::default();

@@ -21,7 +21,7 @@ use crate::{now, registry::Registry};
 use calls::Called;
 use proto::letter::Report;
 use proto::{CallId, Entry, Event, SessionId};
-use role::Role;
+pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

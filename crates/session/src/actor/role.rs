@@ -12,9 +12,9 @@ use std::sync::Arc;
 use store::Session;
 use tools::{AgentInfo, AnyTool, Audience};
 
-pub(super) struct Role {
-    pub(super) profile: Profile,
-    pub(super) policy: Arc<Policy>,
+pub(crate) struct Role {
+    pub(crate) profile: Profile,
+    pub(crate) policy: Arc<Policy>,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -24,7 +24,7 @@ pub(super) struct Role {
 
 impl Role {
     /// An agent that is gone from the configuration falls back to the default one.
-    pub(super) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
+    pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
         let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
         let policy = Grant::read(&row.policy).policy(&profile, &rt.agents);
@@ -45,6 +45,28 @@ impl Role {
 
     pub(super) fn shows(&self, tool: &str) -> bool {
         self.tools.iter().any(|shown| shown.spec().name == tool)
+    }
+
+    /// Every tool, and which step of the policy takes it away, if one does.
+    pub(crate) fn explained(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+        tools::BUILTIN.iter().map(|tool| {
+            let spec = tool.spec();
+            let only = |own: Vec<proto::Rule>| Policy { own, ..Policy::default() };
+            let step = if self.shows(spec.name) {
+                None
+            } else if !self.profile.wants(spec.name) {
+                Some("profile")
+            } else if self.policy.ancestors.iter().any(|set| !only(set.clone()).shows(spec.permission)) {
+                Some("parent")
+            } else if self.policy.denies.iter().any(|set| !only(set.clone()).shows(spec.permission)) {
+                Some("settings")
+            } else if only(self.profile.rules.clone()).shows(spec.permission) {
+                Some("child")
+            } else {
+                Some("rules")
+            };
+            (spec.name, step)
+        })
     }
 
     /// The tool list as the provider is sent it.

@@ -2,10 +2,12 @@
 
 use super::calls::{asked_event, result};
 use super::{Actor, Stop};
+use crate::doors::conversation;
 use crate::now;
 use proto::entry::{Ended, Input, Notice, State};
-use proto::letter::{Finished, InputPart, Prompt, Report, Sender, Settled};
+use proto::letter::{Conversation, Finished, InputPart, Prompt, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
+use std::sync::Arc;
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
 /// Restarts a run may survive without its log growing in between; then something in it is the cause.
@@ -158,6 +160,12 @@ impl Actor {
         batch.row.run = Some(None);
         batch.row.ended = Some(Some(now()));
         batch.runs.push(ending.change(&run, said.map(|(seq, _)| seq), now_run.used));
+    }
+
+    /// The letter of the conversation that follows this run.
+    fn next_leg(&self, leg: &Conversation, ending: &Ending, said: &Option<(u64, Arc<str>)>) -> Option<Post> {
+        let text = said.as_ref().map_or("", |(_, text)| text);
+        conversation::next(leg, &self.row, ending.outcome, text, self.rt.limits.queue)
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.

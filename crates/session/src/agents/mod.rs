@@ -46,6 +46,23 @@ impl Profile {
         )
     }
 
+    /// As lists show it.
+    pub fn row(&self) -> proto::methods::AgentRow {
+        let mode = match self.mode {
+            Mode::Primary => "primary",
+            Mode::Subagent => "subagent",
+            Mode::All => "all",
+        };
+        proto::methods::AgentRow {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            mode: mode.into(),
+            model: self.model.clone(),
+            native: self.native,
+            hidden: self.hidden,
+        }
+    }
+
     pub fn can_be_child(&self) -> bool {
         self.mode != Mode::Primary && !self.hidden
     }
@@ -70,6 +87,7 @@ impl Agents {
         default_agent: Option<&str>,
         user_rules: &[Rule],
     ) -> Result<Self, Error> {
+        let user_rules = &tools::groups::expand_rules(user_rules);
         let mut profiles = builtin::profiles(user_rules);
         for (name, agent) in config {
             let name = proto::AgentId::parse(name)?.as_str().to_owned();
@@ -121,9 +139,11 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
-    base.tools.extend(agent.tools.iter().cloned());
-    base.rules.extend(agent.permission.iter().cloned());
-    base.named.extend(agent.permission.iter().cloned());
+    let names = |(name, wanted): &(String, bool)| tools::groups::expand(name).into_iter().map(|n| (n, *wanted)).collect::<Vec<_>>();
+    base.tools.extend(agent.tools.iter().flat_map(names));
+    let own = tools::groups::expand_rules(&agent.permission);
+    base.rules.extend(own.iter().cloned());
+    base.named.extend(own);
     base
 }
 

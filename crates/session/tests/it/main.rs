@@ -2,5 +2,6 @@
 
 mod children;
 mod crashes;
+mod letters;
 mod turns;
 mod world;

@@ -155,7 +155,7 @@ pub async fn circles_of_waits_are_seen(bed: Bed) {
         let waits = vec![WaitChange::Remove { call: call.clone() }];
         bed.commit(session, Batch { waits, ..Batch::default() }).await.unwrap();
     };
-    let circle = async |session: &Session| bed.store.waits_in_circle(&session.id).await.unwrap();
+    let circle = async |session: &Session| bed.store.waits_for(&session.id, &session.id).await.unwrap();
     let a_on_b = wait(&a, &b).await;
     wait(&a, &d).await;
     assert!(!circle(&a).await && !circle(&b).await);

@@ -194,14 +194,32 @@ impl Store for Memory {
         })
     }
 
-    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error> {
+    async fn awaits_news(&self, session: &SessionId) -> Result<bool, Error> {
         self.read(|state| {
-            let (mut reached, mut next) = (BTreeSet::new(), vec![session.clone()]);
+            let awaited = |row: &state::RunRow| {
+                row.run.ended.is_none() && row.run.report.as_ref().is_some_and(|report| report.session == *session)
+            };
+            Ok(state.runs.rows().values().any(awaited))
+        })
+    }
+
+    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
+        self.read(|state| {
+            let born = |row: &&Row| {
+                row.session.root == *root && row.session.parent.is_some() && row.session.created >= at
+            };
+            Ok(state.sessions.rows().values().filter(born).count() as u64)
+        })
+    }
+
+    async fn waits_for(&self, from: &SessionId, to: &SessionId) -> Result<bool, Error> {
+        self.read(|state| {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![from.clone()]);
             while let Some(at) = next.pop() {
                 let waits = state.waits.rows().values().filter(|(waiting, _)| *waiting == at);
                 next.extend(waits.map(|(_, on)| on).filter(|on| reached.insert((*on).clone())).cloned());
             }
-            Ok(reached.contains(session))
+            Ok(reached.contains(to))
         })
     }
 

@@ -425,8 +425,15 @@ impl Desk<'_> {
     /// Makes the run's row if there is none.
     fn queue_run(&self, place: &Place, run: &RunId, report: Option<&proto::letter::Report>) -> Result<()> {
         self.run(
-            "INSERT OR IGNORE INTO runs (id, session, tree, report, created) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![run.as_str(), place.n, place.tree, report.map(json).transpose()?, self.at],
+            "INSERT OR IGNORE INTO runs (id, session, tree, report, report_to, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                run.as_str(),
+                place.n,
+                place.tree,
+                report.map(json).transpose()?,
+                report.map(|report| report.session.as_str()),
+                self.at
+            ],
         )?;
         Ok(())
     }

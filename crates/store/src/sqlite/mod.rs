@@ -159,9 +159,19 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::unfinished(db, after.as_ref(), limit)).await
     }
 
-    async fn waits_in_circle(&self, session: &SessionId) -> Result<bool, Error> {
+    async fn waits_for(&self, from: &SessionId, to: &SessionId) -> Result<bool, Error> {
+        let (from, to) = (from.clone(), to.clone());
+        self.readers.read(move |db| read::waits_for(db, &from, &to)).await
+    }
+
+    async fn awaits_news(&self, session: &SessionId) -> Result<bool, Error> {
         let session = session.clone();
-        self.readers.read(move |db| read::waits_in_circle(db, &session)).await
+        self.readers.read(move |db| read::awaits_news(db, &session)).await
+    }
+
+    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
+        let root = root.clone();
+        self.readers.read(move |db| read::born_since(db, &root, at)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

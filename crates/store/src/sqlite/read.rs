@@ -331,16 +331,28 @@ pub(super) fn unfinished(connection: &Connection, after: Option<&SessionId>, lim
     all(connection, &sql, params![after, most(limit)], |row| session_id(text(row, 0)?))
 }
 
-pub(super) fn waits_in_circle(connection: &Connection, id: &SessionId) -> Result<bool> {
-    let Some(n) = number(connection, id)? else { return Ok(false) };
+pub(super) fn waits_for(connection: &Connection, from: &SessionId, to: &SessionId) -> Result<bool> {
+    let (Some(from), Some(to)) = (number(connection, from)?, number(connection, to)?) else { return Ok(false) };
     // UNION, not UNION ALL: a session that was seen is not followed again, so circles elsewhere end.
     let sql = "WITH RECURSIVE reached (n) AS (
                    SELECT on_session FROM waits WHERE session = ?1
                    UNION
                    SELECT w.on_session FROM reached r JOIN waits w ON w.session = r.n
                )
-               SELECT EXISTS (SELECT 1 FROM reached WHERE n = ?1)";
-    Ok(prepare(connection, sql)?.query_row([n], |row| row.get(0))?)
+               SELECT EXISTS (SELECT 1 FROM reached WHERE n = ?2)";
+    Ok(prepare(connection, sql)?.query_row([from, to], |row| row.get(0))?)
+}
+
+pub(super) fn awaits_news(connection: &Connection, id: &SessionId) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE report_to = ?1 AND ended IS NULL)";
+    Ok(prepare(connection, sql)?.query_row([id.as_str()], |row| row.get(0))?)
+}
+
+pub(super) fn born_since(connection: &Connection, root: &SessionId, at: proto::Millis) -> Result<u64> {
+    let Some(tree) = number(connection, root)? else { return Ok(0) };
+    let sql = "SELECT count(*) FROM sessions WHERE tree = ?1 AND created >= ?2 AND parent IS NOT NULL";
+    let count: i64 = prepare(connection, sql)?.query_row(params![tree, at], |row| row.get(0))?;
+    Ok(count as u64)
 }
 
 pub(super) fn kept_since(

@@ -269,7 +269,9 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::ask(db, &AskId::new()).unwrap();
     read::kept_since(db, Some(id), 0, 9).unwrap();
     read::kept_since(db, None, 0, 9).unwrap();
-    read::waits_in_circle(db, id).unwrap();
+    read::waits_for(db, id, id).unwrap();
+    read::awaits_news(db, id).unwrap();
+    read::born_since(db, id, 0).unwrap();
     read::cursor(db).unwrap();
 }
 

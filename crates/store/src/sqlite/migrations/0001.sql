@@ -38,6 +38,7 @@ CREATE INDEX sessions_page_of_owner ON sessions (owner, activity DESC, id DESC) 
 CREATE INDEX sessions_page_of_tree ON sessions (tree, activity DESC, id DESC) WHERE archived = 0;
 CREATE INDEX sessions_page_of_parent ON sessions (parent, activity DESC, id DESC)
     WHERE archived = 0 AND parent IS NOT NULL;
+CREATE INDEX sessions_born ON sessions (tree, created) WHERE parent IS NOT NULL;
 CREATE INDEX sessions_roots ON sessions (activity DESC, id DESC) WHERE archived = 0 AND parent IS NULL;
 CREATE INDEX sessions_roots_in ON sessions (cwd, activity DESC, id DESC) WHERE archived = 0 AND parent IS NULL;
 CREATE INDEX sessions_tree ON sessions (tree);
@@ -114,8 +115,12 @@ CREATE TABLE runs (
     cache_read  INTEGER NOT NULL DEFAULT 0,
     cache_write INTEGER NOT NULL DEFAULT 0,
     cost        REAL NOT NULL DEFAULT 0,
-    alias_of    TEXT
+    alias_of    TEXT,
+    report_to   TEXT
 ) STRICT;
+
+-- Who will be told of an end.
+CREATE INDEX runs_awaited ON runs (report_to) WHERE report_to IS NOT NULL AND ended IS NULL;
 
 -- Questions to people. A withdrawn one is deleted, an answered one stays.
 CREATE TABLE asks (

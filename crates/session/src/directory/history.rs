@@ -16,14 +16,22 @@ const CHUNK: usize = 256;
 /// Entries looked at for one page. A longer stretch without a word ends the page early; the next one goes on there.
 const MAX_SCAN: usize = 20_000;
 
-pub(crate) async fn page(store: &dyn Store, session: &Session, input: &HistoryInput) -> Result<History, Error> {
+pub(super) async fn page(
+    store: &dyn Store,
+    session: &Session,
+    input: &HistoryInput,
+    redact: &Redact<'_>,
+) -> Result<History, Error> {
     let limit = input.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
     let read = match input.after {
         Some(after) => forwards(store, session, after, input, limit).await?,
         None => backwards(store, session, input, limit).await?,
     };
-    Ok(finish(session, input, read, limit))
+    Ok(finish(session, input, read, limit, redact))
 }
+
+/// Blanks secrets; true when there were some.
+type Redact<'a> = dyn Fn(&mut Message) -> bool + Send + Sync + 'a;
 
 /// A stretch of the log.
 struct Read {
@@ -93,10 +101,12 @@ async fn add_results(store: &dyn Store, session: &Session, entries: &mut Vec<Sto
     Ok(())
 }
 
-fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize) -> History {
-    let mut content_truncated = false;
+fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, redact: &Redact<'_>) -> History {
+    let (mut content_truncated, mut content_redacted) = (false, false);
     let mut messages: Vec<Message> = Vec::new();
-    for message in message::project(&read.entries) {
+    for mut message in message::project(&read.entries) {
+        // First: a secret that a cut goes through must not be half left.
+        content_redacted |= redact(&mut message);
         if let Some((message, shortened)) = message::readable(message, input.include_tools) {
             content_truncated |= shortened;
             messages.push(message);
@@ -124,7 +134,7 @@ fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize) -> 
         truncated: capped.dropped > 0 || content_truncated,
         dropped_messages: capped.dropped,
         content_truncated,
-        content_redacted: false,
+        content_redacted,
         next_before: older,
         messages: capped.messages,
     }

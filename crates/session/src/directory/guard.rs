@@ -1,0 +1,87 @@
+//! Who looks: a person, who sees everything, or a session, which sees what the rules let it.
+
+use proto::{AgentId, Error};
+use rules::access::{self, Act, Decision, Party, Settings};
+use std::sync::Arc;
+use store::{Scope, Session};
+
+pub(crate) enum Guard {
+    Person,
+    Session { caller: Arc<Session>, settings: Arc<Settings> },
+}
+
+impl Guard {
+    pub(crate) fn is_person(&self) -> bool {
+        matches!(self, Self::Person)
+    }
+
+    /// The caller's own session, for `current`.
+    pub(crate) fn own(&self) -> Option<&Session> {
+        match self {
+            Self::Person => None,
+            Self::Session { caller, .. } => Some(caller),
+        }
+    }
+
+    /// A sandboxed caller: what it may not see does not exist for it.
+    pub(crate) fn is_boxed(&self) -> bool {
+        self.own().is_some_and(|caller| party(caller).sandboxed)
+    }
+
+    pub(crate) fn nothing(&self, act: Act) -> Error {
+        let text = access::explain(access::Reason::Sandbox, act, "");
+        Error::new(access::Reason::Sandbox.code(), text)
+    }
+
+    pub(crate) fn sees(&self, target: &Session, act: Act) -> bool {
+        self.decide(target, act).is_allowed()
+    }
+
+    pub(crate) fn check(&self, target: &Session, act: Act, shown: &str) -> Result<(), Error> {
+        match self.decide(target, act) {
+            Decision::Allowed => Ok(()),
+            Decision::Denied { code, reason } => Err(Error::new(code, access::explain(reason, act, shown))),
+        }
+    }
+
+    fn decide(&self, target: &Session, act: Act) -> Decision {
+        match self {
+            Self::Person => Decision::Allowed,
+            Self::Session { caller, settings } => access::decide(&party(caller), &party(target), act, settings),
+        }
+    }
+
+    /// The widest range of the index that can hold something this caller may see.
+    pub(crate) fn scope(&self, agent: Option<&str>) -> Result<Scope, Error> {
+        let owner = agent.map(|agent| AgentId::parse(agent).map(|agent| agent.as_str().to_owned())).transpose()?;
+        let Self::Session { caller, settings } = self else {
+            return Ok(owner.map_or(Scope::All, Scope::Owner));
+        };
+        if let Some(owner) = owner {
+            return Ok(Scope::Owner(owner));
+        }
+        let mut widest = access::scope(&party(caller), settings, Act::List);
+        Ok(match widest.len() {
+            1 => match widest.remove(0) {
+                access::Scope::Session(_) | access::Scope::Below(_) => Scope::Below(caller.id.clone()),
+                access::Scope::Tree(root) => Scope::Below(root),
+                access::Scope::Owner(owner) => Scope::Owner(owner),
+                access::Scope::All => Scope::All,
+            },
+            // Several ranges: read the whole and let the guard pick.
+            _ => Scope::All,
+        })
+    }
+}
+
+/// A session as the guard knows it.
+pub(crate) fn party(session: &Session) -> Party {
+    Party {
+        session: session.id.clone(),
+        root: session.root.clone(),
+        path: session.path.clone(),
+        owner: session.owner.clone(),
+        sandboxed: false,
+        named: session.label.is_some(),
+    }
+}

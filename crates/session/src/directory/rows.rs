@@ -1,0 +1,68 @@
+//! Sessions as lists show them (S4).
+
+use crate::now;
+use crate::runtime::Inner;
+use proto::methods::SessionInfo;
+use store::Session;
+
+const KINDS: [&str; 6] = ["main", "group", "cron", "hook", "node", "other"];
+
+/// Unknown names are passed over; none left means no filter.
+pub(super) fn kinds(wanted: &[String]) -> Vec<String> {
+    let wanted = wanted.iter().map(|kind| kind.trim().to_ascii_lowercase());
+    wanted.filter(|kind| KINDS.contains(&kind.as_str())).collect()
+}
+
+pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> SessionInfo {
+    SessionInfo {
+        display_key: rt.display_key(&session.key),
+        channel: channel(&session.kind).into(),
+        display_name: session.title.clone(),
+        updated_at: session.activity,
+        model: rt.model_of(&session),
+        context_tokens: session.context_tokens,
+        total_tokens: session.usage.context(),
+        estimated_cost_usd: session.usage.cost_usd,
+        runtime_ms: runtime_ms(&session),
+        child_sessions: children,
+        messages: Vec::new(),
+        key: session.key,
+        kind: session.kind,
+        label: session.label,
+        session_id: session.id,
+        parent_id: session.parent,
+        owner: session.owner,
+        agent: session.agent,
+        title: session.title,
+        cwd: session.cwd,
+        run_id: session.run,
+        status: session.status,
+        started_at: session.started,
+        ended_at: session.ended,
+    }
+}
+
+/// No session has a channel of its own yet.
+pub(super) fn channel(kind: &str) -> &'static str {
+    match kind {
+        "cron" | "hook" | "node" => "internal",
+        _ => "unknown",
+    }
+}
+
+/// How long the last run took, or takes.
+fn runtime_ms(session: &Session) -> Option<u64> {
+    let until = if session.status.is_busy() { now() } else { session.ended? };
+    u64::try_from(until - session.started?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_kinds_are_passed_over() {
+        assert_eq!(kinds(&[" MAIN ".into(), "nonsense".into()]), ["main"]);
+        assert!(kinds(&["nonsense".into()]).is_empty());
+    }
+}

@@ -1,0 +1,96 @@
+//! The doors of one call: what a tool reaches other sessions through.
+//!
+//! Nothing is written here. Children and letters are prepared, and the commit of the call makes them exist: a crash leaves
+//! either the call's outcome with all that follows from it, or neither.
+
+pub(crate) mod conversation;
+mod office;
+mod spawner;
+
+pub(crate) use spawner::{Order, new_row};
+
+use crate::directory::{Directory, Guard};
+use crate::runtime::Inner;
+use async_trait::async_trait;
+use proto::message::History;
+use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, SessionInfo, StatusReport};
+use proto::{Action, CallId, Error};
+use rules::Policy;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use store::{Post, Session};
+
+/// The session that makes a call, as it was when it made it.
+pub(crate) struct Caller {
+    pub(crate) row: Arc<Session>,
+    /// The model it runs on; a child whose agent has none of its own takes it.
+    pub(crate) model: String,
+    pub(crate) policy: Arc<Policy>,
+    /// How many sessions came before it in a chain of messages.
+    pub(crate) hops: u32,
+}
+
+/// What a call wants committed together with its outcome.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) open: Vec<Session>,
+    pub(crate) post: Vec<Post>,
+}
+
+pub(crate) struct Doors {
+    rt: Arc<Inner>,
+    caller: Caller,
+    call: CallId,
+    /// Children of this session that are prepared and not yet committed.
+    planned: Arc<AtomicU64>,
+    effects: Mutex<Effects>,
+}
+
+impl Doors {
+    pub(crate) fn new(rt: Arc<Inner>, caller: Caller, call: CallId, planned: Arc<AtomicU64>) -> Self {
+        Self { rt, caller, call, planned, effects: Mutex::default() }
+    }
+
+    /// What has been prepared; the next look finds nothing.
+    pub(crate) fn effects(&self) -> Effects {
+        std::mem::take(&mut self.effects.lock().expect("no holder of this lock panics"))
+    }
+
+    fn prepare(&self, change: impl FnOnce(&mut Effects)) {
+        change(&mut self.effects.lock().expect("no holder of this lock panics"));
+    }
+
+    fn view(&self) -> Directory<'_> {
+        let (caller, settings) = (self.caller.row.clone(), self.rt.access.clone());
+        Directory { rt: &self.rt, guard: Guard::Session { caller, settings } }
+    }
+}
+
+#[async_trait]
+impl tools::Directory for Doors {
+    async fn list(&self, input: ListInput) -> Result<ListOutput, Error> {
+        self.view().list(&input).await
+    }
+
+    async fn history(&self, input: HistoryInput) -> Result<History, Error> {
+        self.view().history(&input).await
+    }
+
+    async fn status(&self, session: Option<&str>) -> Result<StatusReport, Error> {
+        self.view().status(session.unwrap_or("current")).await
+    }
+
+    fn agents(&self) -> Vec<AgentRow> {
+        let allowed = |name: &str| self.caller.policy.judge("task", name).action != Action::Deny;
+        let agents = self.rt.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
+        agents.map(|agent| agent.row()).collect()
+    }
+
+    async fn children(&self) -> Result<Vec<SessionInfo>, Error> {
+        self.view().children(&self.caller.row.id).await
+    }
+
+    fn owner(&self) -> String {
+        self.caller.row.owner.clone()
+    }
+}

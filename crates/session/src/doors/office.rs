@@ -1,0 +1,166 @@
+//! The office: letters from one session to another, checked in the order of the contract (S6).
+
+use super::{Doors, conversation};
+use async_trait::async_trait;
+use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
+use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
+use rules::access::{Act, explain};
+use store::{Find, Post, Session};
+use tools::Office;
+use tools::doors::{Delivery, Message, Sent, Unsent};
+
+#[async_trait]
+impl Office for Doors {
+    async fn send(&self, message: Message) -> Result<Sent, Unsent> {
+        // From the call's id: whatever happens, one call sends one letter.
+        let run = LetterId::derived("run_", self.call.as_str()).run();
+        let unsent = |key: Option<String>| move |error: Error| Unsent { run: RunId::new(), key, error };
+        let target = self.target(&message).await.map_err(unsent(None))?;
+        let key = self.rt.display_key(&target.key);
+        self.view().guard.check(&target, Act::Send, &key).map_err(unsent(Some(key.clone())))?;
+        self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
+        let post = self.post(&run, &target, &message);
+        self.prepare(|effects| effects.post.push(post));
+        Ok(Sent { run, session: target.id, key })
+    }
+
+    async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
+        let body = Body::Prompt(Prompt::text(format!("[from the session that started you] {text}")));
+        let letter = self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
+        self.prepare(|effects| effects.post.push(Post { letter, person: false, queue: Some(self.rt.limits.queue) }));
+        Ok(())
+    }
+
+    async fn kill(&self, child: &SessionId) -> Result<bool, Error> {
+        let Some(row) = self.rt.store.session(child).await? else { return Ok(false) };
+        let below = self.rt.store.busy_below(child, 10_000).await?;
+        if !row.status.is_busy() && below.is_empty() {
+            return Ok(false);
+        }
+        for session in std::iter::once(child).chain(&below) {
+            let id = LetterId::derived("kill_", &format!("{}_{}", self.call, short(session)));
+            let letter = self.letter(id, session, Class::Control, Body::Abort(Abort { reason: Reason::Parent, run: None }));
+            self.prepare(|effects| effects.post.push(Post { letter, person: false, queue: None }));
+        }
+        Ok(true)
+    }
+
+    async fn could_be_woken(&self) -> Result<bool, Error> {
+        let own = &self.caller.row.id;
+        let busy_below = !self.rt.store.busy_below(own, 1).await?.is_empty();
+        Ok(busy_below || self.rt.store.awaits_news(own).await?)
+    }
+}
+
+impl Doors {
+    /// Who is meant: by key, or by label.
+    async fn target(&self, message: &Message) -> Result<Session, Error> {
+        match (&message.key, &message.label) {
+            (Some(_), Some(_)) => Err(Error::invalid("Provide either sessionKey or label (not both).")),
+            (None, Some(label)) => self.labelled(label, message.agent.as_deref()).await,
+            (None, None) => Err(Error::invalid("Either sessionKey or label is required")),
+            (Some(key), None) => {
+                let view = self.view();
+                match self.rt.find(key, Some(&self.caller.row)).await {
+                    Err(_) if view.guard.is_boxed() => Err(view.guard.nothing(Act::Send)),
+                    found => found,
+                }
+            }
+        }
+    }
+
+    /// A label among the caller's own agent's sessions, then its descendants; or among another agent's.
+    async fn labelled(&self, label: &str, agent: Option<&str>) -> Result<Session, Error> {
+        let own = self.caller.row.owner.clone();
+        let asked = agent.map(|agent| AgentId::parse(agent).map(|agent| agent.as_str().to_owned())).transpose()?;
+        let boxed = self.view().guard.is_boxed();
+        if let Some(asked) = asked.as_ref().filter(|asked| **asked != own) {
+            if boxed {
+                let why = "Sandboxed sessions_send label lookup is limited to this agent";
+                return Err(Error::new(Code::ForbiddenSandbox, why));
+            }
+            if let Some(reason) = self.rt.access.agent_to_agent.refuses(&own, asked) {
+                return Err(Error::new(reason.code(), explain(reason, Act::Send, label)));
+            }
+        }
+        let owner = asked.clone().unwrap_or_else(|| own.clone());
+        let find = |owner: Option<String>| Find::Label { label: label.to_owned(), owner };
+        let mut found = self.rt.store.find(&find(Some(owner))).await?;
+        if found.is_empty() && asked.is_none() {
+            let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
+            found = self.rt.store.find(&find(None)).await?.into_iter().filter(below).collect();
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 if boxed => Err(self.view().guard.nothing(Act::Send)),
+            0 => Err(Error::not_found(format!("No session found with label: {label}"))),
+            _ => {
+                let keys: Vec<String> = found.iter().map(|row| self.rt.display_key(&row.key)).collect();
+                let error = Error::new(Code::Ambiguous, format!("several sessions have the label `{label}`"));
+                Err(Error { details: Some(serde_json::json!({ "candidates": keys })), ..error })
+            }
+        }
+    }
+
+    /// Chains of messages end somewhere, and nobody waits in a circle.
+    async fn check_chain(&self, target: &Session, message: &Message) -> Result<(), Error> {
+        if self.caller.hops >= self.rt.limits.hops {
+            let why = format!("this message has come through {} sessions, which is the limit (`limits.hops`)", self.caller.hops);
+            return Err(Error::new(Code::LimitHops, why));
+        }
+        let own = &self.caller.row.id;
+        if message.wait.is_zero() {
+            return Ok(());
+        }
+        if &target.id == own || self.rt.store.waits_for(&target.id, own).await? {
+            return Err(Error::new(Code::Cycle, "waiting for that session would close a circle: it waits for this one")
+                .hint("send with timeoutSeconds 0, or answer first"));
+        }
+        Ok(())
+    }
+
+    fn post(&self, run: &RunId, target: &Session, message: &Message) -> Post {
+        let own = &self.caller.row;
+        let waits = !message.wait.is_zero();
+        // What is announced comes back as a turn of the conversation; a reply that is late, as a letter.
+        let reply = message.delivery == Delivery::Reply;
+        let report = (reply || waits).then(|| Report {
+            session: own.id.clone(),
+            call: waits.then(|| self.call.clone()),
+            late: reply,
+        });
+        let talk = (message.delivery == Delivery::Announce && target.id != own.id)
+            .then(|| conversation::begin(run, own, target, message, self.rt.ping_pong));
+        let letter = Letter {
+            conversation: talk,
+            report,
+            ..self.letter(run.letter(), &target.id, Class::Request, Body::Prompt(Prompt::text(&message.text)))
+        };
+        Post { letter, person: false, queue: Some(self.rt.limits.queue) }
+    }
+
+    fn letter(&self, id: LetterId, to: &SessionId, class: Class, body: Body) -> Letter {
+        let own = &self.caller.row;
+        Letter {
+            id,
+            to: to.clone(),
+            from: Sender::Session { id: own.id.clone() },
+            class,
+            body,
+            provenance: Some(Provenance {
+                kind: "inter_session".into(),
+                source_session_key: Some(own.key.clone()),
+                source_tool: Some("sessions_send".into()),
+                hops: self.caller.hops + 1,
+            }),
+            conversation: None,
+            report: None,
+            expires: None,
+        }
+    }
+}
+
+/// An id made from two others must stay within the length of an id.
+fn short(session: &SessionId) -> &str {
+    session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
+}

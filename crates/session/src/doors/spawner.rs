@@ -1,0 +1,264 @@
+//! The spawner: one way to make a child session, whoever asks for it.
+
+use super::Doors;
+use crate::agents::Profile;
+use crate::grant::Grant;
+use crate::now;
+use crate::runtime::{Inner, directory};
+use async_trait::async_trait;
+use proto::letter::{Prompt, Provenance, Report, Sender};
+use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, SessionId, Status};
+use rules::Policy;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::{Mode, Post, Session};
+use tools::doors::Attachment;
+use tools::{Spawn, Spawned, Spawner};
+
+/// A child that was asked for, and by whom.
+pub(crate) struct Order<'a> {
+    pub(crate) parent: &'a Session,
+    pub(crate) policy: &'a Policy,
+    /// The model of the session above.
+    pub(crate) model: &'a str,
+    pub(crate) letter: LetterId,
+    /// The call that waits for the end; without one a letter tells of it.
+    pub(crate) call: Option<&'a CallId>,
+    pub(crate) from: Sender,
+    /// Children prepared and not yet committed.
+    pub(crate) planned: &'a AtomicU64,
+}
+
+/// A child made ready: its row, unless it exists, and its first letter.
+pub(crate) struct Child {
+    pub(crate) open: Option<Session>,
+    pub(crate) post: Post,
+    pub(crate) spawned: Spawned,
+}
+
+#[async_trait]
+impl Spawner for Doors {
+    async fn spawn(&self, request: Spawn) -> Result<Spawned, Error> {
+        let order = Order {
+            parent: &self.caller.row,
+            policy: &self.caller.policy,
+            model: &self.caller.model,
+            // From the call's id, so that the same call can never start a second run.
+            letter: LetterId::derived("run_", self.call.as_str()),
+            call: request.waits.then_some(&self.call),
+            from: Sender::Session { id: self.caller.row.id.clone() },
+            planned: &self.planned,
+        };
+        let child = self.rt.plan(order, request).await?;
+        self.prepare(|effects| {
+            effects.open.extend(child.open);
+            effects.post.push(child.post);
+        });
+        Ok(child.spawned)
+    }
+}
+
+impl Inner {
+    /// Checks a request in the order of the contract (S8) and prepares the child.
+    pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
+        let profile = self.agent_for(&order, &request)?;
+        if let Some(model) = &request.model {
+            self.model(model)?;
+        }
+        let label = request.label.as_deref().map(proto::key::label).transpose()?;
+        let (session, open) = match &request.resume {
+            Some(child) => (self.child_of(order.parent, child, &profile.name).await?, None),
+            None => {
+                self.check_room(&order).await?;
+                let row = self.child_row(&order, &request, profile, label.clone())?;
+                (row.clone(), Some(row))
+            }
+        };
+        let attachments = keep(&self.attachments(&session.id), &request.attachments)?;
+        let model = request.model.clone().or(profile.model.clone()).unwrap_or_else(|| order.model.to_owned());
+        let body = Prompt {
+            model: Some(model),
+            timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+            ..Prompt::text(with_attachments(&request.prompt, &attachments))
+        };
+        let letter = Letter {
+            id: order.letter.clone(),
+            to: session.id.clone(),
+            from: order.from.clone(),
+            class: Class::Request,
+            body: Body::Prompt(body),
+            provenance: Some(Provenance {
+                kind: "inter_session".into(),
+                source_session_key: Some(order.parent.key.clone()),
+                source_tool: Some(request.tool.to_owned()).filter(|tool| !tool.is_empty()),
+                hops: 0,
+            }),
+            conversation: None,
+            report: Some(Report { session: order.parent.id.clone(), call: order.call.cloned(), late: false }),
+            expires: None,
+        };
+        let spawned = Spawned {
+            run: letter.id.run(),
+            key: self.display_key(&session.key),
+            session: session.id,
+            label,
+            attachments,
+        };
+        Ok(Child { open, post: Post { letter, person: false, queue: Some(self.limits.queue) }, spawned })
+    }
+
+    fn agent_for(&self, order: &Order<'_>, request: &Spawn) -> Result<&Profile, Error> {
+        let name = request.agent.as_deref().unwrap_or(&order.parent.owner);
+        let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
+        let Some(profile) = self.agents.get(name).ok().filter(usable) else {
+            let can: Vec<&str> = self.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
+            let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
+            return Err(Error::not_found(why));
+        };
+        if order.policy.judge("task", &profile.name).action == Action::Deny {
+            let why = format!("this session may not start the agent `{}`", profile.name);
+            return Err(Error::new(Code::ForbiddenAgent, why));
+        }
+        Ok(profile)
+    }
+
+    async fn check_room(&self, order: &Order<'_>) -> Result<(), Error> {
+        let limits = &self.limits;
+        if order.parent.depth >= limits.depth {
+            let why = format!("this session is already {} levels deep, which is the limit (`limits.depth`)", limits.depth);
+            return Err(Error::new(Code::ForbiddenDepth, format!("{why}: do the work yourself")));
+        }
+        let live = self.store.live_children(&order.parent.id).await?;
+        if live + order.planned.fetch_add(1, Ordering::SeqCst) >= u64::from(limits.children) {
+            order.planned.fetch_sub(1, Ordering::SeqCst);
+            let why = format!("{} children of this session are under way, which is the limit (`limits.children`)", limits.children);
+            return Err(Error::new(Code::LimitChildren, format!("{why}: wait for some to end")));
+        }
+        if self.agents_left(&order.parent.root).await? == 0 {
+            order.planned.fetch_sub(1, Ordering::SeqCst);
+            let why = format!("this tree has started {} sessions, which is the limit (`limits.agents`)", limits.agents);
+            return Err(Error::new(Code::LimitBudget, why));
+        }
+        Ok(())
+    }
+
+    /// Sessions a tree may still start in the run of its root.
+    pub(crate) async fn agents_left(&self, root: &SessionId) -> Result<u64, Error> {
+        let since = self.store.session(root).await?.and_then(|root| root.started).unwrap_or(0);
+        let started = self.store.born_since(root, since).await?;
+        Ok(u64::from(self.limits.agents).saturating_sub(started))
+    }
+
+    async fn child_of(&self, parent: &Session, child: &SessionId, agent: &str) -> Result<Session, Error> {
+        match self.store.session(child).await? {
+            Some(row) if row.parent.as_ref() == Some(&parent.id) && row.agent == agent => Ok(row),
+            Some(row) if row.parent.as_ref() == Some(&parent.id) => Err(Error::invalid(format!(
+                "`{child}` runs as `{}`: name that agent to go on with it",
+                row.agent
+            ))),
+            _ => Err(Error::not_found(format!("`{child}` is not a child of this session: leave it out for a new one"))),
+        }
+    }
+
+    fn child_row(&self, order: &Order<'_>, request: &Spawn, profile: &Profile, label: Option<String>) -> Result<Session, Error> {
+        let parent = order.parent;
+        let id = SessionId::new();
+        let key = Key::subagent(&AgentId::repair(&profile.name), &parent.id, &id);
+        let grant = Grant::child(order.policy, profile, &request.tools, &self.child_tools);
+        let cwd = match &request.cwd {
+            Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
+            None => parent.cwd.clone(),
+        };
+        Ok(Session {
+            parent: Some(parent.id.clone()),
+            root: parent.root.clone(),
+            depth: parent.depth + 1,
+            path: format!("{}{id}/", parent.path),
+            mode: if request.stays { Mode::Session } else { Mode::Run },
+            cleanup: request.cleanup,
+            label,
+            model: request.model.clone().or(profile.model.clone()),
+            title: request.title.clone().or_else(|| Some(request.prompt.chars().take(80).collect())),
+            ..new_row(id, &key, &profile.name, cwd, &grant)
+        })
+    }
+
+    fn attachments(&self, session: &SessionId) -> PathBuf {
+        self.outputs.join("attachments").join(session.as_str())
+    }
+}
+
+/// Puts attachments where only this user can read them. They are there before the letter that speaks of them.
+fn keep(dir: &PathBuf, files: &[Attachment]) -> Result<Vec<(String, String, String)>, Error> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |error: std::io::Error| Error::unavailable(format!("cannot keep the attachments: {error}"), 1000);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let mut receipts = Vec::with_capacity(files.len());
+    for file in files {
+        let path = dir.join(&file.name);
+        let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        std::io::Write::write_all(&mut out, &file.bytes).map_err(failed)?;
+        let sum = Sha256::digest(&file.bytes).iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        receipts.push((file.name.clone(), path.to_string_lossy().into_owned(), sum));
+    }
+    Ok(receipts)
+}
+
+fn with_attachments(prompt: &str, files: &[(String, String, String)]) -> String {
+    let mut text = prompt.to_owned();
+    if !files.is_empty() {
+        text.push_str("\n\nAttached files:");
+    }
+    for (_, path, _) in files {
+        let _ = write!(text, "\n- {path}");
+    }
+    text
+}
+
+/// The row of a new root session.
+pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant: &Grant) -> Session {
+    let at = now();
+    Session {
+        path: format!("{id}/"),
+        key: key.to_string(),
+        owner: key.agent().to_string(),
+        agent: agent.into(),
+        model: None,
+        parent: None,
+        root: id.clone(),
+        depth: 0,
+        kind: key.kind().as_str().into(),
+        driver: "loop".into(),
+        mode: Mode::Session,
+        title: None,
+        label: None,
+        cwd,
+        policy: grant.write(),
+        fork: None,
+        archived: false,
+        cleanup: false,
+        status: Status::Idle,
+        run: None,
+        created: at,
+        activity: at,
+        started: None,
+        ended: None,
+        seq: 0,
+        base: 0,
+        pending: 0,
+        epoch: 0,
+        usage: proto::Usage::default(),
+        context_tokens: 0,
+        attempts: 0,
+        attempt_seq: 0,
+        id,
+    }
+}
