@@ -30,9 +30,42 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
         default_model: default_model(home),
+        access: access(home)?,
+        child_tools: child_tools(home),
+        ping_pong: ping_pong(home),
+        redactor: rules::redact::Redactor::new(secrets(home)),
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
     Ok(Gateway::new(runtime, identity, &directory))
+}
+
+/// Who may see and reach whom, from the `tools` section.
+fn access(home: &Home) -> Result<rules::access::Settings, Error> {
+    let document = serde_json::to_value(&home.loaded.config.other).unwrap_or_default();
+    rules::access::Settings::read(&document).map_err(|why| Error::invalid(why).hint("mend the settings file"))
+}
+
+fn child_tools(home: &Home) -> Vec<String> {
+    let tools = home.loaded.config.other.get("tools");
+    let allow = tools.and_then(|tools| tools.get("subagents")?.get("allow")?.as_array().cloned());
+    allow.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Turns two sessions take after a message that is announced: 0 to 5.
+fn ping_pong(home: &Home) -> u32 {
+    let session = home.loaded.config.other.get("session");
+    let turns = session.and_then(|session| session.get("agentToAgent")?.get("maxPingPongTurns")?.as_u64());
+    turns.map_or(5, |turns| u32::try_from(turns.min(5)).unwrap_or(5))
+}
+
+/// Values that must not be shown to readers: keys in the settings, and whatever the environment calls one.
+fn secrets(home: &Home) -> Vec<String> {
+    let keys =
+        home.loaded.config.provider.values().filter_map(|p| p.api_key.as_ref().map(|key| key.expose().to_owned()));
+    let named =
+        |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.to_ascii_uppercase().contains(word));
+    let env = home.env.iter().filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned());
+    keys.chain(env).collect()
 }
 
 pub(crate) fn agents(home: &Home) -> Result<Agents, Error> {

@@ -5,11 +5,9 @@
 
 mod activity;
 mod events;
-mod history;
 pub mod methods;
 mod reference;
 pub mod router;
-mod rows;
 pub mod serve;
 pub mod socket;
 

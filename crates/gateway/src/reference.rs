@@ -34,7 +34,7 @@ impl Gateway {
         self.named(text.map_or("", String::as_str)).await
     }
 
-    async fn labelled(&self, label: &str, owner: Option<&str>) -> Result<Session, Error> {
+    pub(crate) async fn labelled(&self, label: &str, owner: Option<&str>) -> Result<Session, Error> {
         let label = proto::key::label(label)?;
         let owner = owner.map(proto::AgentId::parse).transpose()?.map(|agent| agent.as_str().to_owned());
         let what = Find::Label { label: label.clone(), owner };

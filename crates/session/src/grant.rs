@@ -69,8 +69,17 @@ impl Grant {
                 !only.iter().any(|name| rules::matches(name, spec.name) || spec.aliases.contains(&name.as_str()))
             });
             // By permission, unless a wanted tool asks for the same one.
-            let wanted: Vec<&str> = tools::BUILTIN.iter().map(|tool| tool.spec()).filter(|spec| only.contains(&spec.name.to_owned())).map(|spec| spec.permission).collect();
-            rules.extend(unwanted.filter(|spec| !wanted.contains(&spec.permission)).map(|spec| Rule::new(spec.permission, "*", Action::Deny)));
+            let wanted: Vec<&str> = tools::BUILTIN
+                .iter()
+                .map(|tool| tool.spec())
+                .filter(|spec| only.contains(&spec.name.to_owned()))
+                .map(|spec| spec.permission)
+                .collect();
+            rules.extend(
+                unwanted
+                    .filter(|spec| !wanted.contains(&spec.permission))
+                    .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
+            );
         }
         Self { rules, ancestors: policy.child(Vec::new()).ancestors }
     }

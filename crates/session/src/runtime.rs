@@ -3,14 +3,14 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::directory::{Directory, Guard};
+use crate::doors::{Order, new_row};
 use crate::grant::Grant;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
-use crate::directory::{Directory, Guard};
-use crate::doors::{Order, new_row};
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
@@ -339,13 +339,21 @@ impl Runtime {
     }
 
     /// Starts a child of a session at a person's wish: the same child its own call would make.
-    pub async fn spawn(&self, parent: &SessionId, run: Option<RunId>, request: tools::Spawn) -> Result<tools::Spawned, Error> {
+    pub async fn spawn(
+        &self,
+        parent: &SessionId,
+        run: Option<RunId>,
+        request: tools::Spawn,
+    ) -> Result<tools::Spawned, Error> {
         let parent = self.session(parent).await?;
         let run = run.unwrap_or_else(RunId::new);
         if let Some(found) = self.inner.store.run(&run).await? {
             let session = self.session(&found.session).await?;
             if session.parent.as_ref() != Some(&parent.id) {
-                return Err(Error::new(Code::Conflict, format!("`{run}` is already the id of a run of `{}`", session.id)));
+                return Err(Error::new(
+                    Code::Conflict,
+                    format!("`{run}` is already the id of a run of `{}`", session.id),
+                ));
             }
             let key = self.inner.display_key(&session.key);
             return Ok(tools::Spawned { run, session: session.id, key, label: session.label, attachments: Vec::new() });
@@ -365,6 +373,17 @@ impl Runtime {
         self.inner.store.deliver(mail).await?;
         self.inner.wake(&child.spawned.session);
         Ok(child.spawned)
+    }
+
+    /// The final words of a run.
+    pub async fn answer_of(&self, run: &Run) -> Result<String, Error> {
+        let Some(seq) = run.answer else { return Ok(String::new()) };
+        let span = store::Span::Before { seq: seq + 1, limit: 1 };
+        let entries = self.inner.store.entries(&run.session, span).await?;
+        Ok(match entries.first().map(|stored| &stored.entry) {
+            Some(proto::Entry::Reply(reply)) => reply.text(),
+            _ => String::new(),
+        })
     }
 
     /// Waits for a run's end, and with `tree` until its whole tree is quiet. `None` means only that the wait ended.

@@ -252,7 +252,11 @@ impl Answering {
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
             hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
-            sender: input.provenance.as_ref().filter(|from| from.source_tool.as_deref() == Some("sessions_send")).and_then(|from| from.source_session_key.clone()),
+            sender: input
+                .provenance
+                .as_ref()
+                .filter(|from| from.source_tool.as_deref() == Some("sessions_send"))
+                .and_then(|from| from.source_session_key.clone()),
             yielded: false,
         }
     }

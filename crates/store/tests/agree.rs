@@ -314,7 +314,16 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
         (0..commit.notices).map(|n| Entry::Notice(Notice { text: format!("{at}.{n}") })).collect();
     entries.extend(consume.iter().map(|letter| {
         let (agent, model) = ("build".into(), "m".into());
-        Entry::Input(Input { letter: letter.clone(), run: letter.run(), parts: vec![], agent, model, provenance: None, conversation: None, until: None })
+        Entry::Input(Input {
+            letter: letter.clone(),
+            run: letter.run(),
+            parts: vec![],
+            agent,
+            model,
+            provenance: None,
+            conversation: None,
+            until: None,
+        })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
     Batch {

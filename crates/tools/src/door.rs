@@ -3,11 +3,11 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
+use crate::doors::{Directory, Office, Spawner};
 use crate::process::Processes;
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
 use proto::letter::Finished;
-use crate::doors::{Directory, Office, Spawner};
 use proto::{CallId, SessionId};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

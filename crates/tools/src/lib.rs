@@ -34,25 +34,24 @@ pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, 
 pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
-pub static BUILTIN: &[&dyn AnyTool] =
-    &[
-        &read::Read,
-        &list::List,
-        &glob::Glob,
-        &grep::Grep,
-        &bash::Bash,
-        &write::Write,
-        &edit::Edit,
-        &task::Task,
-        &sessions_list::SessionsList,
-        &sessions_history::SessionsHistory,
-        &sessions_send::SessionsSend,
-        &sessions_spawn::SessionsSpawn,
-        &sessions_yield::SessionsYield,
-        &session_status::SessionStatus,
-        &subagents::Subagents,
-        &agents_list::AgentsList,
-    ];
+pub static BUILTIN: &[&dyn AnyTool] = &[
+    &read::Read,
+    &list::List,
+    &glob::Glob,
+    &grep::Grep,
+    &bash::Bash,
+    &write::Write,
+    &edit::Edit,
+    &task::Task,
+    &sessions_list::SessionsList,
+    &sessions_history::SessionsHistory,
+    &sessions_send::SessionsSend,
+    &sessions_spawn::SessionsSpawn,
+    &sessions_yield::SessionsYield,
+    &session_status::SessionStatus,
+    &subagents::Subagents,
+    &agents_list::AgentsList,
+];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.
 pub fn find(name: &str) -> Option<&'static dyn AnyTool> {

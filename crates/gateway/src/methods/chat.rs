@@ -1,7 +1,7 @@
 //! `chat.*`: what a person says to a session, reads of it, and stops.
 
 use super::agent::accepted;
-use crate::{Gateway, history};
+use crate::Gateway;
 use proto::Error;
 use proto::message::History;
 use proto::methods::{
@@ -26,8 +26,7 @@ impl Handle<ChatSend> for Gateway {
 
 impl Handle<ChatHistory> for Gateway {
     async fn handle(&self, input: HistoryInput) -> Result<History, Error> {
-        let session = self.named(&input.session_key).await?;
-        history::page(self.store(), &session, &input).await
+        self.runtime.directory().history(&input).await
     }
 }
 

@@ -6,3 +6,5 @@ mod chat;
 mod gateway;
 mod permissions;
 mod sessions;
+mod spawn;
+mod subagents;

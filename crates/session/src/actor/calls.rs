@@ -180,8 +180,14 @@ impl Actor {
                             to_check.push(called.call.clone());
                         }
                     }
-                    let until = wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
-                    batch.entries.push(Entry::Waiting(Waiting { call: called.call, on: wait.on, until, note: wait.note }));
+                    let until =
+                        wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
+                    batch.entries.push(Entry::Waiting(Waiting {
+                        call: called.call,
+                        on: wait.on,
+                        until,
+                        note: wait.note,
+                    }));
                 }
                 done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
             }

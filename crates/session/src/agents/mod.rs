@@ -139,7 +139,9 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
-    let names = |(name, wanted): &(String, bool)| tools::groups::expand(name).into_iter().map(|n| (n, *wanted)).collect::<Vec<_>>();
+    let names = |(name, wanted): &(String, bool)| {
+        tools::groups::expand(name).into_iter().map(|n| (n, *wanted)).collect::<Vec<_>>()
+    };
     base.tools.extend(agent.tools.iter().flat_map(names));
     let own = tools::groups::expand_rules(&agent.permission);
     base.rules.extend(own.iter().cloned());

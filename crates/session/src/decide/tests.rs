@@ -38,7 +38,16 @@ fn input(of: &str, subtask: bool) -> Entry {
         parts.push(InputPart::Subtask { agent: "explore".into(), prompt: "look".into(), description: "look".into() });
     }
     let (agent, model) = ("build".into(), "p/m".into());
-    Entry::Input(Input { letter: run(of).letter(), run: run(of), parts, agent, model, provenance: None, conversation: None, until: None })
+    Entry::Input(Input {
+        letter: run(of).letter(),
+        run: run(of),
+        parts,
+        agent,
+        model,
+        provenance: None,
+        conversation: None,
+        until: None,
+    })
 }
 
 fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {

@@ -131,7 +131,8 @@ mod tests {
     #[test]
     fn the_requester_goes_first_and_the_receiver_announces() {
         let five = ["1", "2", "3", "4", "5", "6", "told"];
-        let turns = ["ses_a replies", "ses_b replies", "ses_a replies", "ses_b replies", "ses_a replies", "ses_b announces"];
+        let turns =
+            ["ses_a replies", "ses_b replies", "ses_a replies", "ses_b replies", "ses_a replies", "ses_b announces"];
         assert_eq!(play(5, &five), turns);
         assert_eq!(play(0, &["1", "told"]), ["ses_b announces"]);
     }

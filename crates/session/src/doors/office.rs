@@ -26,7 +26,8 @@ impl Office for Doors {
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
         let body = Body::Prompt(Prompt::text(format!("[from the session that started you] {text}")));
-        let letter = self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
+        let letter =
+            self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
         self.prepare(|effects| effects.post.push(Post { letter, person: false, queue: Some(self.rt.limits.queue) }));
         Ok(())
     }
@@ -39,7 +40,8 @@ impl Office for Doors {
         }
         for session in std::iter::once(child).chain(&below) {
             let id = LetterId::derived("kill_", &format!("{}_{}", self.call, short(session)));
-            let letter = self.letter(id, session, Class::Control, Body::Abort(Abort { reason: Reason::Parent, run: None }));
+            let letter =
+                self.letter(id, session, Class::Control, Body::Abort(Abort { reason: Reason::Parent, run: None }));
             self.prepare(|effects| effects.post.push(Post { letter, person: false, queue: None }));
         }
         Ok(true)
@@ -105,7 +107,10 @@ impl Doors {
     /// Chains of messages end somewhere, and nobody waits in a circle.
     async fn check_chain(&self, target: &Session, message: &Message) -> Result<(), Error> {
         if self.caller.hops >= self.rt.limits.hops {
-            let why = format!("this message has come through {} sessions, which is the limit (`limits.hops`)", self.caller.hops);
+            let why = format!(
+                "this message has come through {} sessions, which is the limit (`limits.hops`)",
+                self.caller.hops
+            );
             return Err(Error::new(Code::LimitHops, why));
         }
         let own = &self.caller.row.id;
@@ -113,8 +118,11 @@ impl Doors {
             return Ok(());
         }
         if &target.id == own || self.rt.store.waits_for(&target.id, own).await? {
-            return Err(Error::new(Code::Cycle, "waiting for that session would close a circle: it waits for this one")
-                .hint("send with timeoutSeconds 0, or answer first"));
+            return Err(Error::new(
+                Code::Cycle,
+                "waiting for that session would close a circle: it waits for this one",
+            )
+            .hint("send with timeoutSeconds 0, or answer first"));
         }
         Ok(())
     }

@@ -128,13 +128,17 @@ impl Inner {
     async fn check_room(&self, order: &Order<'_>) -> Result<(), Error> {
         let limits = &self.limits;
         if order.parent.depth >= limits.depth {
-            let why = format!("this session is already {} levels deep, which is the limit (`limits.depth`)", limits.depth);
+            let why =
+                format!("this session is already {} levels deep, which is the limit (`limits.depth`)", limits.depth);
             return Err(Error::new(Code::ForbiddenDepth, format!("{why}: do the work yourself")));
         }
         let live = self.store.live_children(&order.parent.id).await?;
         if live + order.planned.fetch_add(1, Ordering::SeqCst) >= u64::from(limits.children) {
             order.planned.fetch_sub(1, Ordering::SeqCst);
-            let why = format!("{} children of this session are under way, which is the limit (`limits.children`)", limits.children);
+            let why = format!(
+                "{} children of this session are under way, which is the limit (`limits.children`)",
+                limits.children
+            );
             return Err(Error::new(Code::LimitChildren, format!("{why}: wait for some to end")));
         }
         if self.agents_left(&order.parent.root).await? == 0 {
@@ -155,15 +159,20 @@ impl Inner {
     async fn child_of(&self, parent: &Session, child: &SessionId, agent: &str) -> Result<Session, Error> {
         match self.store.session(child).await? {
             Some(row) if row.parent.as_ref() == Some(&parent.id) && row.agent == agent => Ok(row),
-            Some(row) if row.parent.as_ref() == Some(&parent.id) => Err(Error::invalid(format!(
-                "`{child}` runs as `{}`: name that agent to go on with it",
-                row.agent
-            ))),
+            Some(row) if row.parent.as_ref() == Some(&parent.id) => {
+                Err(Error::invalid(format!("`{child}` runs as `{}`: name that agent to go on with it", row.agent)))
+            }
             _ => Err(Error::not_found(format!("`{child}` is not a child of this session: leave it out for a new one"))),
         }
     }
 
-    fn child_row(&self, order: &Order<'_>, request: &Spawn, profile: &Profile, label: Option<String>) -> Result<Session, Error> {
+    fn child_row(
+        &self,
+        order: &Order<'_>,
+        request: &Spawn,
+        profile: &Profile,
+        label: Option<String>,
+    ) -> Result<Session, Error> {
         let parent = order.parent;
         let id = SessionId::new();
         let key = Key::subagent(&AgentId::repair(&profile.name), &parent.id, &id);
@@ -201,7 +210,8 @@ fn keep(dir: &PathBuf, files: &[Attachment]) -> Result<Vec<(String, String, Stri
     let mut receipts = Vec::with_capacity(files.len());
     for file in files {
         let path = dir.join(&file.name);
-        let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        let mut out =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
         std::io::Write::write_all(&mut out, &file.bytes).map_err(failed)?;
         let sum = Sha256::digest(&file.bytes).iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");

@@ -56,7 +56,10 @@ async fn a_child_in_the_background_reports_by_letter() {
     assert!(seen.contains("model   started\n"), "{seen}");
     assert!(seen.contains("model   So it is true\n"), "{seen}");
     let result = &results(&world, &posted).await[0];
-    assert_eq!((&result["status"], &result["label"], &result["mode"]), (&json!("ok"), &json!("counter"), &json!("run")));
+    assert_eq!(
+        (&result["status"], &result["label"], &result["mode"]),
+        (&json!("ok"), &json!("counter"), &json!("run"))
+    );
     assert!(result["childSessionKey"].as_str().unwrap().starts_with("subagent:"));
     let child = &world.children(&posted.session.id).await[0];
     assert_eq!(result["sessionId"], json!(child.id));
@@ -131,10 +134,9 @@ async fn an_answer_that_comes_too_late_comes_as_a_letter() {
     let world = World::new(move |received| {
         let user = received.last("user").unwrap();
         match (user.as_str(), step(received)) {
-            ("ask", 0) => Reply::calls([(
-                "sessions_send",
-                json!({"label": "slow", "message": "think", "timeoutSeconds": 1}),
-            )]),
+            ("ask", 0) => {
+                Reply::calls([("sessions_send", json!({"label": "slow", "message": "think", "timeoutSeconds": 1}))])
+            }
             ("ask", _) => Reply::text("it takes long"),
             ("think", _) => Reply::text("done thinking").gated(held.clone()),
             ("hi", _) => Reply::text("hello"),
@@ -162,7 +164,8 @@ async fn an_answer_that_comes_too_late_comes_as_a_letter() {
 async fn nobody_waits_in_a_circle_of_three() {
     let world = World::new(|received| {
         let user = received.last("user").unwrap();
-        let send = |to: &str| Reply::calls([("sessions_send", json!({"label": to, "message": format!("pass to {to}")}))]);
+        let send =
+            |to: &str| Reply::calls([("sessions_send", json!({"label": to, "message": format!("pass to {to}")}))]);
         match (user.as_str(), step(received)) {
             ("start", 0) => send("b"),
             ("pass to b", 0) => send("c"),
@@ -314,10 +317,9 @@ async fn a_run_out_of_time_ends_with_a_timeout() {
     let gate = Gate::new();
     let world = World::new(move |received| match (is_child(received), step(received)) {
         (true, _) => Reply::text("never").gated(gate.clone()),
-        (false, 0) => Reply::calls([(
-            "sessions_spawn",
-            json!({"task": "slow", "background": false, "runTimeoutSeconds": 1}),
-        )]),
+        (false, 0) => {
+            Reply::calls([("sessions_spawn", json!({"task": "slow", "background": false, "runTimeoutSeconds": 1}))])
+        }
         _ => Reply::text("done"),
     })
     .await;
@@ -352,10 +354,8 @@ async fn children_are_listed_steered_and_killed() {
 
 #[tokio::test]
 async fn a_person_spawns_without_a_model_turn() {
-    let world = World::new(|received| {
-        if is_child(received) { Reply::text("child") } else { Reply::text("parent") }
-    })
-    .await;
+    let world =
+        World::new(|received| if is_child(received) { Reply::text("child") } else { Reply::text("parent") }).await;
     let posted = world.prompt("go").await;
     world.end(&posted.run).await;
     let run = RunId::parse("my-spawn").unwrap();

@@ -205,9 +205,8 @@ impl Store for Memory {
 
     async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
         self.read(|state| {
-            let born = |row: &&Row| {
-                row.session.root == *root && row.session.parent.is_some() && row.session.created >= at
-            };
+            let born =
+                |row: &&Row| row.session.root == *root && row.session.parent.is_some() && row.session.created >= at;
             Ok(state.sessions.rows().values().filter(born).count() as u64)
         })
     }

@@ -73,7 +73,8 @@ impl Tool for SessionsSend {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let trimmed = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
+        let trimmed =
+            |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
         let Some(text) = trimmed(&args.message) else {
             return Err(Error::tell("`message` is missing: say what the other session is to read"));
         };

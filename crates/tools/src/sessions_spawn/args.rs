@@ -43,7 +43,13 @@ pub struct Args {
     #[serde(default)]
     cwd: Option<String>,
     /// Ends its run after so long.
-    #[serde(default, deserialize_with = "tolerant::number", alias = "timeoutSeconds", alias = "timeout", alias = "run_timeout_seconds")]
+    #[serde(
+        default,
+        deserialize_with = "tolerant::number",
+        alias = "timeoutSeconds",
+        alias = "timeout",
+        alias = "run_timeout_seconds"
+    )]
     #[schemars(with = "Option<u64>")]
     run_timeout_seconds: Option<u64>,
     /// Needs a channel with threads.
@@ -180,7 +186,9 @@ impl Args {
             return Err(unavailable("a sandbox cannot be had yet, so `sandbox: \"require\"` starts nothing").into());
         }
         if self.context == Context::Fork {
-            return Err(unavailable("a fork of your conversation cannot be had yet: write a whole brief instead").into());
+            return Err(
+                unavailable("a fork of your conversation cannot be had yet: write a whole brief instead").into()
+            );
         }
         Ok(Spawn {
             agent: self.agent(),
@@ -296,10 +304,19 @@ mod tests {
     fn checks_come_in_the_order_of_the_contract() {
         refused(json!({"to": "x", "task": ""}), "`to` is not for spawning");
         refused(json!({"task": " ", "streamTo": "parent"}), "`task` is missing");
-        refused(json!({"task": "t", "streamTo": "parent", "agentId": "?"}), "streamTo is only supported for runtime=acp; got runtime=subagent");
-        refused(json!({"task": "t", "resumeSessionId": "x"}), "resumeSessionId is only supported for runtime=acp; got runtime=subagent");
+        refused(
+            json!({"task": "t", "streamTo": "parent", "agentId": "?"}),
+            "streamTo is only supported for runtime=acp; got runtime=subagent",
+        );
+        refused(
+            json!({"task": "t", "resumeSessionId": "x"}),
+            "resumeSessionId is only supported for runtime=acp; got runtime=subagent",
+        );
         let file = json!({"name": "a", "content": "b"});
-        refused(json!({"task": "t", "runtime": "acp", "attachments": [file]}), "attachments are currently unsupported for runtime=acp");
+        refused(
+            json!({"task": "t", "runtime": "acp", "attachments": [file]}),
+            "attachments are currently unsupported for runtime=acp",
+        );
         refused(json!({"task": "t", "runtime": "acp"}), "ACP");
         refused(json!({"task": "t", "agentId": "a b", "thread": true}), "not an agent's name");
         refused(json!({"task": "t", "thread": true}), "threads");
@@ -320,7 +337,10 @@ mod tests {
         }
         let twice = json!([{"name": "a", "content": ""}, {"name": "a", "content": ""}]);
         refused(json!({"task": "t", "attachments": twice}), "cannot name");
-        refused(json!({"task": "t", "attachments": [{"name": "a", "content": "?", "encoding": "base64"}]}), "not base64");
+        refused(
+            json!({"task": "t", "attachments": [{"name": "a", "content": "?", "encoding": "base64"}]}),
+            "not base64",
+        );
         let large = "x".repeat(MAX_FILE + 1);
         refused(json!({"task": "t", "attachments": [{"name": "a", "content": large}]}), "too large");
     }

@@ -55,7 +55,8 @@ impl Tool for SessionsSpawn {
             result["label"] = json!(label);
         }
         if !child.attachments.is_empty() {
-            let receipt = |(name, path, sha256): &(String, String, String)| json!({"name": name, "path": path, "sha256": sha256});
+            let receipt =
+                |(name, path, sha256): &(String, String, String)| json!({"name": name, "path": path, "sha256": sha256});
             result["attachments"] = child.attachments.iter().map(receipt).collect();
         }
         if !waits {

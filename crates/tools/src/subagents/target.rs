@@ -38,7 +38,13 @@ pub(super) fn find<'a>(children: &'a [SessionInfo], target: &str) -> Result<Vec<
 
 fn names(child: &SessionInfo) -> impl Iterator<Item = &str> {
     let run = child.run_id.as_ref().map(proto::RunId::as_str);
-    [child.label.as_deref(), Some(child.key.as_str()), Some(child.display_key.as_str()), Some(child.session_id.as_str()), run]
-        .into_iter()
-        .flatten()
+    [
+        child.label.as_deref(),
+        Some(child.key.as_str()),
+        Some(child.display_key.as_str()),
+        Some(child.session_id.as_str()),
+        run,
+    ]
+    .into_iter()
+    .flatten()
 }
