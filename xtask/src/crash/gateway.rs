@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 /// How long a gateway may take to accept; far above the goal, so that a hang ends as an error.
 const READY: Duration = Duration::from_secs(15);
 /// How long a process of a tool may outlive the gateway.
-const LINGERING: Duration = Duration::from_secs(2);
+pub(super) const LINGERING: Duration = Duration::from_secs(2);
 
 pub(super) struct Gateway {
     program: PathBuf,
@@ -102,7 +102,8 @@ impl Gateway {
 
     /// Looks for processes of lives that ended long enough ago. Names one that is still about.
     pub(super) fn stray(&mut self) -> Option<String> {
-        let due: Vec<u32> = self.ended.iter().filter(|(_, at)| at.elapsed() >= LINGERING).map(|(life, _)| *life).collect();
+        let due: Vec<u32> =
+            self.ended.iter().filter(|(_, at)| at.elapsed() >= LINGERING).map(|(life, _)| *life).collect();
         if due.is_empty() {
             return None;
         }

@@ -146,7 +146,9 @@ impl Ledger {
     fn with(&mut self, call: &CallId, change: impl FnOnce(&mut Made)) {
         match self.calls.get_mut(call.as_str()) {
             Some(made) => change(made),
-            None => self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made"))),
+            None => {
+                self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made")))
+            }
         }
     }
 
@@ -225,7 +227,11 @@ impl Ledger {
         match made.results.len() {
             0 => found.push(Violation::new(Kind::Stuck, format!("call `{id}` of `{session}` ({tool}) has no result"))),
             1 => {}
-            n => found.push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
+            n => found
+                .push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
+        }
+        if let Some(why) = made.trouble() {
+            found.push(Violation::new(Kind::Wrong, format!("call `{id}` of `{session}` ({tool}): {why}")));
         }
         let told_of = made.waits_for.as_ref().map(RunId::to_string).or_else(|| made.promised_run());
         if let Some(run) = told_of.filter(|run| !self.taken.contains_key(run)) {
@@ -282,10 +288,12 @@ impl Ledger {
             let (times, done) = (tokens.get(&token).copied().unwrap_or(0), made.exited_well());
             match times {
                 0 if done => {
-                    found.push(Violation::new(Kind::Lost, format!("the effect of call `{id}`, which is ok: `{token}`")));
+                    found
+                        .push(Violation::new(Kind::Lost, format!("the effect of call `{id}`, which is ok: `{token}`")));
                 }
                 0 | 1 => {}
-                n => found.push(Violation::new(Kind::Doubled, format!("the effect of call `{id}`: `{token}`, {n} times"))),
+                n => found
+                    .push(Violation::new(Kind::Doubled, format!("the effect of call `{id}`: `{token}`, {n} times"))),
             }
         }
         for token in tokens.keys().filter(|token| !known.contains_key(*token)) {
@@ -325,6 +333,20 @@ impl Made {
         good.then(|| self.output()["runId"].as_str().map(str::to_owned)).flatten()
     }
 
+    /// Why the call did not do what it always does: nothing in a crash makes it fail otherwise.
+    fn trouble(&self) -> Option<&str> {
+        let result = self.results.first()?;
+        let expected = match (result.state, self.tool.as_str()) {
+            (State::Interrupted, _) => true,
+            (State::Denied, _) => self.ask.is_some(),
+            (State::Ok, "bash") => self.exited_well(),
+            (State::Ok, _) => true,
+            // A child or a peer that was stopped or given up is told as an error.
+            (State::Error, _) => self.settled(),
+        };
+        (!expected).then_some(result.output.as_str())
+    }
+
     fn output(&self) -> Value {
         self.results.first().and_then(|result| serde_json::from_str(&result.output).ok()).unwrap_or_default()
     }
@@ -337,5 +359,129 @@ impl Made {
 
     fn exited_well(&self) -> bool {
         self.results.iter().any(|result| result.state == State::Ok && result.output.ends_with("(exit code 0)"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const INPUT: &str = r#"{"type":"input","letter":"p1","run":"p1","parts":[],"agent":"build","model":"m"}"#;
+    const ENDED: &str = r#"{"type":"ended","run":"p1","outcome":"ok"}"#;
+
+    fn call(id: &str, tool: &str, input: &Value) -> String {
+        let call = json!({ "type": "call", "id": id, "tool": tool, "input": input, "decision": "run" });
+        json!({ "type": "reply", "step": 1, "parts": [call], "usage": {}, "finish": "tool-calls", "model": "m" })
+            .to_string()
+    }
+
+    fn result(id: &str, state: &str, output: &str) -> String {
+        json!({ "type": "result", "call": id, "state": state, "output": output }).to_string()
+    }
+
+    fn input(letter: &str, run: &str) -> String {
+        INPUT.replace("\"letter\":\"p1\",\"run\":\"p1\"", &format!("\"letter\":\"{letter}\",\"run\":\"{run}\""))
+    }
+
+    /// The kinds of what is wrong with one session's log, when prompt `p1` was acknowledged.
+    #[track_caller]
+    fn check(log: &[&str], tokens: &[(&str, u32)], expected: &[Kind]) {
+        let session = SessionId::parse("ses_1").unwrap();
+        let mut ledger = Ledger::default();
+        for (entry, seq) in log.iter().zip(1..) {
+            ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+        }
+        let promises = Promises { prompts: vec![(RunId::parse("p1").unwrap(), session)], ..Promises::default() };
+        let tokens = tokens.iter().map(|(token, times)| ((*token).to_owned(), *times)).collect();
+        let found = ledger.check(&promises, &tokens);
+        assert_eq!(found.iter().map(|violation| violation.kind).collect::<Vec<_>>(), expected, "{found:?}");
+    }
+
+    #[test]
+    fn a_prompt_is_kept_once_and_its_run_ends_once() {
+        check(&[INPUT, ENDED], &[], &[]);
+        check(&[], &[], &[Kind::Lost]);
+        check(&[INPUT, INPUT, ENDED], &[], &[Kind::Doubled]);
+        check(&[INPUT], &[], &[Kind::Stuck]);
+        check(&[INPUT, ENDED, ENDED], &[], &[Kind::Doubled]);
+        check(&[INPUT, ENDED, &ENDED.replace("p1", "p2")], &[], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn a_call_has_one_result() {
+        let made = call("call_1", "read", &json!({}));
+        let done = result("call_1", "ok", "");
+        check(&[INPUT, &made, &done, ENDED], &[], &[]);
+        check(&[INPUT, &made, ENDED], &[], &[Kind::Stuck]);
+        check(&[INPUT, &made, &done, &done, ENDED], &[], &[Kind::Doubled]);
+        check(&[INPUT, &done, ENDED], &[], &[Kind::Wrong]);
+        check(&[INPUT, &made, &result("call_1", "error", "no"), ENDED], &[], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn an_effect_has_an_intent_and_happens_once() {
+        let made = call("call_1", "bash", &json!({ "command": "printf token-a-0 >> f; sleep 1" }));
+        let made = made.replace("printf token-a-0", "printf '%s' token-a-0");
+        let done = result("call_1", "ok", "(exit code 0)");
+        let cut_off = result("call_1", "interrupted", "");
+        check(&[INPUT, &made, &done, ENDED], &[("token-a-0", 1)], &[]);
+        check(&[INPUT, &made, &done, ENDED], &[], &[Kind::Lost]);
+        check(&[INPUT, &made, &done, ENDED], &[("token-a-0", 2)], &[Kind::Doubled]);
+        check(&[INPUT, &made, &cut_off, ENDED], &[("token-a-0", 1)], &[]);
+        check(&[INPUT, &made, &cut_off, ENDED], &[], &[]);
+        check(&[INPUT, ENDED], &[("token-a-0", 1)], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn the_end_of_a_background_child_is_told_once() {
+        let made = call("call_1", "sessions_spawn", &json!({ "background": true }));
+        let done = result("call_1", "ok", r#"{"runId":"run_call_1"}"#);
+        let child = input("run_call_1", "run_call_1");
+        let child_ended = ENDED.replace("p1", "run_call_1");
+        let told = input("end_run_call_1", "p1");
+        let before = [INPUT, &made, &done, &child, &child_ended];
+        check(&[&before[..], &[&told, ENDED]].concat(), &[], &[]);
+        check(&[&before[..], &[ENDED]].concat(), &[], &[Kind::Lost]);
+        check(&[&before[..], &[&told, &input("late_call_1", "p1"), ENDED]].concat(), &[], &[Kind::Doubled]);
+        // Its result speaks of a run that is nowhere.
+        check(&[INPUT, &made, &done, ENDED], &[], &[Kind::Lost]);
+    }
+
+    #[test]
+    fn a_reply_comes_as_the_result_or_as_a_late_letter() {
+        let made = call("call_1", "sessions_send", &json!({ "timeoutSeconds": 1 }));
+        let (peer, peer_ended) = (input("run_call_1", "run_call_1"), ENDED.replace("p1", "run_call_1"));
+        let in_time = result("call_1", "ok", r#"{"runId":"run_call_1","status":"ok","delivery":{"status":"done"}}"#);
+        let out_of_time =
+            result("call_1", "ok", r#"{"runId":"run_call_1","status":"timeout","delivery":{"status":"pending"}}"#);
+        let late = input("late_call_1", "p1");
+        check(&[INPUT, &made, &peer, &peer_ended, &in_time, ENDED], &[], &[]);
+        check(&[INPUT, &made, &peer, &out_of_time, &peer_ended, &late, ENDED], &[], &[]);
+        check(&[INPUT, &made, &peer, &out_of_time, &peer_ended, ENDED], &[], &[Kind::Lost]);
+        check(&[INPUT, &made, &peer, &peer_ended, &in_time, &late, ENDED], &[], &[Kind::Doubled]);
+    }
+
+    #[test]
+    fn an_answer_decides() {
+        let made = call("call_1", "read", &json!({})).replace("run\"}", "ask\"}");
+        let waits = r#"{"type":"waiting","call":"call_1","on":{"kind":"ask","ask":"ask_1"}}"#;
+        let started = r#"{"type":"started","call":"call_1"}"#;
+        let session = SessionId::parse("ses_1").unwrap();
+        let lost = |reply: AskReply, log: &[&str]| {
+            let mut ledger = Ledger::default();
+            for (entry, seq) in [INPUT, &made, waits].iter().chain(log).chain(&[ENDED]).zip(1..) {
+                ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+            }
+            let answers = HashMap::from([(AskId::parse("ask_1").unwrap(), reply)]);
+            let found = ledger.check(&Promises { answers, ..Promises::default() }, &HashMap::new());
+            found.iter().any(|violation| violation.kind == Kind::Lost)
+        };
+        let (ok, denied) = (result("call_1", "ok", ""), result("call_1", "denied", ""));
+        assert!(!lost(AskReply::Once, &[started, &ok]));
+        assert!(lost(AskReply::Once, &[&denied]));
+        assert!(!lost(AskReply::Reject, &[&denied]));
+        assert!(lost(AskReply::Reject, &[started, &ok]));
+        assert!(!lost(AskReply::Reject, &[&result("call_1", "interrupted", "")]));
     }
 }

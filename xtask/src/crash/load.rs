@@ -145,7 +145,8 @@ impl Load {
             // A peer writes to peers behind it only, so that nobody waits in a circle.
             let at = random.below(peers.len() as u64) as usize;
             let to_peer = choice >= 88;
-            let (session, labels) = if to_peer { (&peers[at].id, &labels[at + 1..]) } else { (random.pick(sessions), &labels[..]) };
+            let (session, labels) =
+                if to_peer { (&peers[at].id, &labels[at + 1..]) } else { (random.pick(sessions), &labels[..]) };
             let job = Job::draw(id.to_owned(), random, labels);
             if choice < 65 { self.ask(&key, &job, Some(session)).await? } else { self.say(&key, &job, session).await? }
         };

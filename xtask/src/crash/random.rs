@@ -12,9 +12,10 @@ impl Random {
     /// One for something that has a name, whatever else was drawn before.
     pub(super) fn named(name: &str) -> Self {
         // FNV-1a: enough to tell names apart.
-        Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        }))
+        Self(
+            name.bytes()
+                .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)),
+        )
     }
 
     pub(super) fn next(&mut self) -> u64 {

@@ -13,6 +13,8 @@ use testkit::FakeModel;
 
 /// How long nothing may happen while something is unfinished.
 const STUCK: Duration = Duration::from_secs(10);
+/// How soon after a restart what was cut off goes on.
+const GOES_ON: Duration = Duration::from_secs(2);
 /// Entries read at once.
 const PAGE: usize = 2_000;
 
@@ -20,13 +22,15 @@ pub(super) struct Verify {
     state: PathBuf,
     tokens: PathBuf,
     cursor: u64,
+    /// Prompts whose runs were looked at.
+    asked: usize,
     pub(super) ledger: Ledger,
 }
 
 impl Verify {
     pub(super) fn new(home: &Path, tokens: &Path) -> Self {
         let state = Paths::under(home).state;
-        Self { state, tokens: tokens.to_owned(), cursor: 0, ledger: Ledger::default() }
+        Self { state, tokens: tokens.to_owned(), cursor: 0, asked: 0, ledger: Ledger::default() }
     }
 
     fn open(&self) -> anyhow::Result<Sqlite> {
@@ -36,7 +40,7 @@ impl Verify {
     /// Waits until every run has ended; tells who is unfinished when nothing happens for too long.
     pub(super) async fn rest(&self, model: &FakeModel) -> anyhow::Result<Option<Violation>> {
         let store = self.open()?;
-        let (mut last, mut since) = ((0, 0), Instant::now());
+        let (mut last, mut since, mut patience) = ((store.cursor().await?, model.count()), Instant::now(), GOES_ON);
         loop {
             let unfinished = store.unfinished(None, 5).await?;
             if unfinished.is_empty() {
@@ -44,10 +48,10 @@ impl Verify {
             }
             let now = (store.cursor().await?, model.count());
             if now != last {
-                (last, since) = (now, Instant::now());
+                (last, since, patience) = (now, Instant::now(), STUCK);
             }
-            if since.elapsed() > STUCK {
-                let mut what = format!("nothing happens for {} s; unfinished:", STUCK.as_secs());
+            if since.elapsed() > patience {
+                let mut what = format!("nothing happens for {} s; unfinished:", patience.as_secs());
                 for id in unfinished {
                     let status = store.session(&id).await?.map_or("gone", |session| session.status.as_str());
                     what.push_str(&format!(" `{id}` ({status})"));
@@ -64,9 +68,13 @@ impl Verify {
         self.read(&store).await?;
         let mut found = self.ledger.check(promises, &self.tokens()?);
         found.extend(self.check_rows(&store).await?);
+        found.extend(self.check_prompts(&store, promises).await?);
         let asks = store.asks(None).await?;
         found.extend(asks.iter().map(|ask| {
-            Violation::new(Kind::Stuck, format!("question `{}` of `{}` is open, but nothing waits", ask.id, ask.session))
+            Violation::new(
+                Kind::Stuck,
+                format!("question `{}` of `{}` is open, but nothing waits", ask.id, ask.session),
+            )
         }));
         found.extend(store.check().await?.into_iter().map(|what| Violation::new(Kind::Wrong, what)));
         Ok(found)
@@ -92,12 +100,32 @@ impl Verify {
         let mut found = Vec::new();
         for (run, outcome) in std::mem::take(&mut self.ledger.fresh) {
             let kept = store.run(&run).await?.and_then(|row| row.outcome);
-            let known = self.ledger.answered_by(&run).is_some();
-            if known && kept.is_some_and(|kept| kept != outcome) {
+            if kept != Some(outcome) {
                 let what = format!("run `{run}` ended as {outcome:?} in the log and as {kept:?} in its row");
                 found.push(Violation::new(Kind::Wrong, what));
             }
         }
+        Ok(found)
+    }
+
+    /// Whoever waits for a prompt is told of the end of the run that answered it.
+    async fn check_prompts(&mut self, store: &Sqlite, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
+        let mut found = Vec::new();
+        for (run, _) in &promises.prompts[self.asked..] {
+            let Some(answered_by) = self.ledger.answered_by(run) else { continue };
+            match store.run(run).await? {
+                Some(row) if &row.id == answered_by && row.outcome.is_some() => {}
+                Some(row) => {
+                    let what = format!(
+                        "prompt `{run}` leads to run `{}` ({:?}), not to the end of `{answered_by}`",
+                        row.id, row.outcome
+                    );
+                    found.push(Violation::new(Kind::Wrong, what));
+                }
+                None => found.push(Violation::new(Kind::Lost, format!("prompt `{run}` has no run"))),
+            }
+        }
+        self.asked = promises.prompts.len();
         Ok(found)
     }
 
