@@ -37,6 +37,8 @@ pub(super) enum Step {
     Tell(String),
     /// A message whose answer is late.
     Hurry(String),
+    /// A message that two sessions then talk over.
+    Talk(String),
     /// Several different calls in one reply.
     Mixed,
 }
@@ -105,7 +107,8 @@ impl Step {
             73..80 => Self::Mixed,
             _ if peers.is_empty() => Self::Bash,
             80..90 => Self::Send(random.pick(peers).clone()),
-            90..98 => Self::Tell(random.pick(peers).clone()),
+            90..96 => Self::Tell(random.pick(peers).clone()),
+            96..98 => Self::Talk(random.pick(peers).clone()),
             _ => Self::Hurry(random.pick(peers).clone()),
         }
     }
@@ -126,6 +129,7 @@ impl Step {
             "send" => Self::Send(about.to_owned()),
             "tell" => Self::Tell(about.to_owned()),
             "hurry" => Self::Hurry(about.to_owned()),
+            "talk" => Self::Talk(about.to_owned()),
             "mixed" => Self::Mixed,
             _ => return None,
         })
@@ -148,6 +152,7 @@ impl fmt::Display for Step {
             Self::Send(peer) => write!(f, "send:{peer}"),
             Self::Tell(peer) => write!(f, "tell:{peer}"),
             Self::Hurry(peer) => write!(f, "hurry:{peer}"),
+            Self::Talk(peer) => write!(f, "talk:{peer}"),
             Self::Mixed => f.write_str("mixed"),
         }
     }

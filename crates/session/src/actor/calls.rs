@@ -283,10 +283,11 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped: what finished all the same keeps its result.
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
+    /// something. That is not done any more, so nobody may read that it was.
     pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
-        let mut finished: Vec<Called> =
-            called.into_iter().filter(|c| c.result.as_ref().is_ok_and(|o| o.wait.is_none())).collect();
+        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
