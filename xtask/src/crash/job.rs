@@ -46,9 +46,9 @@ pub(super) enum Step {
 const MARK: &str = "job id=";
 
 impl Job {
-    /// The job that a text carries.
+    /// The job that a text is. One that only quotes a job, as an announcement does, is none.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (_, rest) = text.rsplit_once(MARK)?;
+        let rest = text.strip_prefix(MARK)?;
         let (id, rest) = rest.split_once(" plan=")?;
         let plan = rest.split_whitespace().next()?.split(',').map(Step::parse).collect::<Option<_>>()?;
         Some(Self { id: id.to_owned(), plan })
@@ -163,12 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_reads_back_from_any_text_around_it() {
+    fn a_job_reads_back_and_a_quoted_one_is_none() {
         let peers = ["peer-0-1".to_owned()];
         let mut random = Random::new(1);
         for n in 0..200 {
             let job = Job::draw(format!("j{n}"), &mut random, &peers);
-            assert_eq!(Job::parse(&format!("please: {job}\nthank you")), Some(job));
+            assert_eq!(Job::parse(&format!("you were asked: {job}\nthank you")), None);
+            assert_eq!(Job::parse(&job.to_string()), Some(job));
         }
         assert_eq!(Job::parse("done j1"), None);
         assert_eq!(Job::parse("job id=1 plan=fly"), None);
