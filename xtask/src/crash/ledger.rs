@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 }
 
 /// What the gateway has acknowledged, and so must have kept.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Promises {
     pub(super) prompts: Vec<(RunId, SessionId)>,
     pub(super) answers: HashMap<AskId, AskReply>,
@@ -150,7 +150,7 @@ impl Ledger {
         match self.calls.get_mut(call.as_str()) {
             Some(made) => change(made),
             None => {
-                self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made")))
+                self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made")));
             }
         }
     }

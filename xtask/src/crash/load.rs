@@ -8,18 +8,28 @@ use client::Client;
 use proto::letter::AskReply;
 use proto::methods::{
     AbortInput, Accepted, Agent, AgentInput, AgentWait, AskAnswer, AsksInput, ChatAbort, ChatInput, ChatSend,
-    CreateInput, Method, PermissionsList, PermissionsReply, SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
+    CreateInput, Health, Method, Nothing, PermissionsList, PermissionsReply, SessionsCreate, SessionsSpawn, SpawnInput,
+    WaitInput,
 };
 use proto::{Code, RunId, SessionId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use testkit::FakeModel;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How long a call is repeated before the gateway counts as gone for good.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long nothing may happen while something is unfinished.
+const STUCK: Duration = Duration::from_secs(10);
+/// How soon after a restart what was cut off goes on.
+const GOES_ON: Duration = Duration::from_secs(2);
+/// How old a gateway is before its word counts that nothing is under way.
+const SETTLING_MS: u64 = 300;
+/// How often it has to say so: between a session's end and the start of whoever is told there is a moment of silence.
+const LOOKS: u32 = 5;
 /// Sessions that others write to, anew for every round.
 const PEERS: usize = 4;
 /// Sessions that one client goes on with.
@@ -225,6 +235,28 @@ impl Load {
             Err(error) if error.is_lost() => Ok(()),
             Err(error) => Err(error).with_context(|| format!("`agent.wait` for `{run}`, which was acknowledged")),
         }
+    }
+
+    /// Waits until nothing is under way. False when something is, and nothing happens.
+    pub(super) async fn quiet(&self, model: &FakeModel) -> anyhow::Result<bool> {
+        let (mut last, mut since, mut patience) = ((0, model.count()), Instant::now(), GOES_ON);
+        let mut looks = 0;
+        while since.elapsed() < patience {
+            let health = self.call::<Health>(|| Nothing {}).await?.context("`health` was refused")?;
+            // A gateway that has just started has not looked yet at what it is to go on with.
+            looks = if health.busy == 0 && health.uptime_ms > SETTLING_MS { looks + 1 } else { 0 };
+            if looks == LOOKS {
+                return Ok(true);
+            }
+            let now = (health.busy, model.count());
+            if now != last {
+                // The first change is only the first look.
+                patience = if last.0 == 0 && now.1 == last.1 { patience } else { STUCK };
+                (last, since) = (now, Instant::now());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(false)
     }
 
     /// The person: answers what is asked, until told to stop. Goes on while everything comes to rest.

@@ -37,6 +37,8 @@ const CLIENTS: u32 = 5;
 /// The longest time between something that was posted and the kill.
 const DELAY_MS: u64 = 60;
 
+/// Restarts after which what is still unfinished counts as stuck.
+const RESTS: usize = 3;
 /// Violations that are told; more say nothing new.
 const SHOWN: usize = 20;
 
@@ -217,12 +219,32 @@ impl Suite {
 
     /// Lets everything come to its end, and looks at all of it.
     async fn rest(&mut self, load: &Load) -> anyhow::Result<Vec<Violation>> {
-        self.gateway.ready().await?;
         let start = Instant::now();
-        if let Some(stuck) = self.verify.rest(&self.fake).await? {
-            return Ok(vec![stuck]);
+        let mut unfinished = None;
+        let mut quiet = false;
+        for _ in 0..RESTS {
+            self.gateway.ready().await?;
+            quiet = load.quiet(&self.fake).await?;
+            self.gateway.kill()?;
+            unfinished = self.verify.unfinished().await?;
+            if !quiet || unfinished.is_none() {
+                break;
+            }
+            self.gateway.start()?;
         }
-        let found = self.verify.check(&load.promises()).await?;
+        if !quiet || unfinished.is_some() {
+            let unfinished = unfinished.as_deref().unwrap_or("none, but the gateway says it is busy");
+            return Ok(vec![Violation::new(Kind::Stuck, format!("nothing happens; unfinished: {unfinished}"))]);
+        }
+        let promises = load.promises().clone();
+        let found = self.verify.check(&promises).await?;
+        self.tell(start);
+        self.gateway.start()?;
+        self.gateway.ready().await?;
+        Ok(found)
+    }
+
+    fn tell(&self, rest: Instant) {
         let (letters, runs, calls) = self.verify.ledger.counts();
         eprintln!(
             "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, rest {:.1} s",
@@ -230,9 +252,8 @@ impl Suite {
             self.began.elapsed().as_secs_f64(),
             self.verify.ledger.given_up(),
             self.fake.count(),
-            start.elapsed().as_secs_f64(),
+            rest.elapsed().as_secs_f64(),
         );
-        Ok(found)
     }
 }
 
