@@ -9,7 +9,8 @@ pub fn explain(reason: Reason, act: Act, name: &str) -> String {
         // These three are part of the interface of `sessions_send`, word for word.
         (Reason::Sandbox, Act::Send) => "Session not visible from this sandboxed agent session.".into(),
         (Reason::AgentToAgentOff, Act::Send) => {
-            "Agent-to-agent messaging is disabled. Set tools.agentToAgent.enabled=true to allow cross-agent sends.".into()
+            "Agent-to-agent messaging is disabled. Set tools.agentToAgent.enabled=true to allow cross-agent sends."
+                .into()
         }
         (Reason::PairNotAllowed, Act::Send) => "Agent-to-agent messaging denied by tools.agentToAgent.allow.".into(),
         (Reason::Sandbox, _) => {
@@ -31,7 +32,10 @@ pub fn explain(reason: Reason, act: Act, name: &str) -> String {
 fn visibility(has: Visibility, needs: Visibility, act: Act, name: &str) -> String {
     let (has, needs, kin) = (has.as_str(), needs.as_str(), kin(needs));
     let setting = format!("tools.sessions.visibility.{}", act.as_str());
-    format!("session `{name}` cannot be {}: visibility is `{has}`, and it is {kin}; set `{setting}` to `{needs}`", done(act))
+    format!(
+        "session `{name}` cannot be {}: visibility is `{has}`, and it is {kin}; set `{setting}` to `{needs}`",
+        done(act)
+    )
 }
 
 /// What a session is that takes this much to see.

@@ -28,7 +28,7 @@ mod sample;
 #[cfg(test)]
 mod table;
 
-pub use agents::{AgentToAgent, Pattern};
+pub use agents::{AgentToAgent, Glob, Pattern};
 pub use decide::{Decision, Reason, decide};
 pub use explain::explain;
 pub use party::{Party, Relation, relation};
