@@ -36,6 +36,11 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
+    pub between: Between,
+}
+
+/// What holds between sessions.
+pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
@@ -44,6 +49,13 @@ pub struct Deps {
     pub ping_pong: u32,
     /// Blanks secrets where transcripts are read.
     pub redactor: rules::redact::Redactor,
+}
+
+impl Default for Between {
+    fn default() -> Self {
+        let redactor = rules::redact::Redactor::new([]);
+        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+    }
 }
 
 /// A handle to everything that runs; cloning shares it.
@@ -135,10 +147,10 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
-            access: Arc::new(deps.access),
-            child_tools: deps.child_tools,
-            ping_pong: deps.ping_pong,
-            redactor: deps.redactor,
+            access: Arc::new(deps.between.access),
+            child_tools: deps.between.child_tools,
+            ping_pong: deps.between.ping_pong,
+            redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
             actors: TaskTracker::new(),

@@ -39,6 +39,7 @@ fn session(index: usize) -> Session {
         policy: "[]".into(),
         fork: None,
         archived: false,
+        cleanup: false,
         status: Status::Idle,
         run: None,
         created: activity,

@@ -39,6 +39,7 @@ impl World {
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
+            between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
         let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap());

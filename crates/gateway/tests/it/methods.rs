@@ -114,6 +114,8 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         agent: "build".into(),
         model: "p/m".into(),
         provenance: None,
+        conversation: None,
+        until: None,
     };
     let reply = Reply {
         step: 1,
