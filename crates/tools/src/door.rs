@@ -127,6 +127,10 @@ fn schema<A: JsonSchema>() -> Box<RawValue> {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<A>();
     schema.remove("title");
+    // Some servers refuse a schema without it.
+    if schema.get("properties").is_none() {
+        schema.insert("properties".into(), serde_json::json!({}));
+    }
     serde_json::value::to_raw_value(&schema).expect("a schema is JSON")
 }
 
