@@ -443,9 +443,7 @@ impl Runtime {
             let waiter = self.inner.waiters.join(run.root.as_str());
             let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
-            let row = self.session(&run.session).await?;
-            let below = self.inner.store.busy_below(&run.session, 1).await?;
-            if !row.status.is_busy() && below.is_empty() {
+            if self.inner.store.is_quiet(&run.session).await? {
                 return Ok(());
             }
             self.check_trouble(&run.session)?;

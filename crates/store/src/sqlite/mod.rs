@@ -129,6 +129,11 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::busy_below(db, &session, limit)).await
     }
 
+    async fn is_quiet(&self, session: &SessionId) -> Result<bool, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::is_quiet(db, &session)).await
+    }
+
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {
         let session = session.clone();
         self.readers.read(move |db| read::live_children(db, &session)).await
