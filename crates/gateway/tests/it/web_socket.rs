@@ -134,7 +134,8 @@ async fn t06_t07_t12_a_web_socket_passes_the_same_door() {
         Error::Http(response) => response.status().as_u16(),
         other => panic!("{other}"),
     };
-    let cases: [(&str, &[(&str, &str)], u16); 4] = [
+    type Case<'a> = (&'a str, &'a [(&'static str, &'a str)], u16);
+    let cases: [Case<'_>; 4] = [
         ("wrong", &[], 401),
         (&site.token, &[("origin", "http://evil.example")], 403),
         (&site.token, &[("origin", "null")], 403),
