@@ -44,7 +44,7 @@ impl Sqlite {
     }
 
     /// `tune` changes the connection that writes; a test makes its disk small with it.
-    fn open_with(
+    pub(crate) fn open_with(
         dir: &Path,
         on_kept: OnKept,
         tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
