@@ -114,6 +114,7 @@ impl Inner {
         let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
         let Some(profile) = self.agents.get(name).ok().filter(usable) else {
             let can: Vec<&str> = self.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
+            let name: String = name.chars().take(64).collect();
             let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
             return Err(Error::not_found(why));
         };

@@ -60,6 +60,10 @@ fn look(place: &Place, file: &mut File) -> std::result::Result<(), Error> {
         // SQLite would throw the log away with it.
         return if log == 0 { Ok(()) } else { Err(place.damaged("the file is empty, but its log is not")) };
     }
+    // A cut while the file was made: the journal undoes what there is of it, and SQLite plays it back.
+    if fs::metadata(place.database().with_extension("db-journal")).is_ok_and(|journal| journal.len() > 0) {
+        return Ok(());
+    }
     let mut header = [0; 100];
     if length < 100 {
         return Err(place.damaged("the file is too short to be a database"));

@@ -187,7 +187,6 @@ async fn nothing_acknowledged_is_lost_in_a_power_cut() {
 }
 
 #[tokio::test]
-#[ignore = "fails now and then: a half written first page is called damage, though its journal undoes it"]
 async fn a_cut_while_the_store_is_made_leaves_one_that_can_be() {
     let mut dice = Dice::new(1, b"births");
     for cut in 0..BIRTHS {
@@ -200,7 +199,6 @@ async fn a_cut_while_the_store_is_made_leaves_one_that_can_be() {
 
 /// The same by hand, every time: the first page stops half way, and the journal says that there was none before.
 #[tokio::test]
-#[ignore = "fails: a half written first page is called damage, though its journal undoes it"]
 async fn a_half_written_first_page_is_undone() {
     let dir = made().await;
     let database = dir.path().join("convoke.db");
