@@ -12,6 +12,7 @@ mod ps;
 mod run;
 mod send;
 mod serve;
+mod spawn;
 mod stop;
 mod token;
 mod tree;
@@ -45,6 +46,7 @@ enum Command {
     Serve(serve::Args),
     Stop(stop::Args),
     Send(send::Args),
+    Spawn(spawn::Args),
     Wait(wait::Args),
     Kill(kill::Args),
     Attach(attach::Args),
@@ -67,6 +69,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args),
             Command::Stop(args) => stop::run(args),
             Command::Send(args) => send::run(args),
+            Command::Spawn(args) => spawn::run(args),
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),

@@ -5,14 +5,14 @@ use crate::failure::Failure;
 use crate::home::Home;
 use crate::reach::reach;
 use crate::{duration, terminal, waiting};
-use proto::methods::{Accepted, ChatInput, ChatSend, WaitStatus, Waited};
+use proto::methods::{SendInput, SendOutput, SessionsSend, WaitStatus, Waited};
 use proto::{Error, RunId};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Say something to a session
 ///
-/// An idle session starts a run; a busy one takes it in at its next step. With `--wait` the answer goes to stdout.
+/// It is answered in a run of its own, after what the session is doing now. With `--wait` the answer goes to stdout.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The session: an id, a key or a label
@@ -38,16 +38,17 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     block_on(async {
         let mut client = reach(&home).await?;
         // Chosen here, so that a second attempt sends nothing twice.
-        let input = ChatInput {
-            reference: args.reference,
+        let input = SendInput {
+            session_key: Some(args.reference),
             message,
+            timeout_seconds: Some(0),
             idempotency_key: Some(RunId::new().to_string()),
-            ..ChatInput::default()
+            ..SendInput::default()
         };
-        let accepted = match client.call::<ChatSend>(input.clone()).await {
+        let accepted = match client.call::<SessionsSend>(input.clone()).await {
             Err(error) if error.is_lost() => {
                 client = reach(&home).await?;
-                client.call::<ChatSend>(input).await?
+                client.call::<SessionsSend>(input).await?
             }
             answered => answered?,
         };
@@ -65,14 +66,9 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     })
 }
 
-fn sent(accepted: &Accepted, as_json: bool) {
+fn sent(accepted: &SendOutput, as_json: bool) {
     if as_json {
-        terminal::print_json(&json!({
-            "runId": accepted.run_id,
-            "status": "sent",
-            "sessionKey": accepted.session_key,
-            "sessionId": accepted.session_id,
-        }));
+        terminal::print_json(accepted);
     } else {
         terminal::print(accepted.run_id.as_str());
         terminal::say("note: sent; `convoke wait` with this run waits for the answer");
@@ -86,6 +82,7 @@ fn answered(waited: &Waited) -> Value {
         "status": waited.status,
         "sessionKey": waited.session_key,
         "sessionId": waited.session_id,
+        "delivery": { "status": if waited.status == WaitStatus::Timeout { "pending" } else { "done" }, "mode": "reply" },
     });
     if let (WaitStatus::Ok, Some(text)) = (waited.status, &waited.text) {
         line["reply"] = json!(text);
