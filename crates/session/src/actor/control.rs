@@ -106,7 +106,7 @@ impl Actor {
         let goes_on = current.is_some() && !meant;
         if self.withdraw_queued(batch, abort) && !goes_on {
             let ending = Ending::cancelled(words(abort.reason));
-            batch.row.status = Some(self.status_after(&ending, batch.consume.len()));
+            batch.row.status = Some(self.status_after(&ending, &batch.consume));
         }
         Ok(meant && current.is_some())
     }

@@ -156,7 +156,7 @@ impl Actor {
             batch.post.push(self.report_letter(&run, report, &ending, text));
         }
         batch.post.extend(now_run.conversation.as_ref().and_then(|leg| self.next_leg(leg, &ending, &said)));
-        batch.row.status = Some(self.status_after(&ending, batch.consume.len()));
+        batch.row.status = Some(self.status_after(&ending, &batch.consume));
         batch.row.run = Some(None);
         batch.row.ended = Some(Some(now()));
         batch.runs.push(ending.change(&run, said.map(|(seq, _)| seq), now_run.used));
@@ -202,9 +202,10 @@ impl Actor {
         Post { letter, person: false, queue: None }
     }
 
-    /// What the session is once the run is over, with `consumed` letters gone from the inbox.
-    pub(super) fn status_after(&self, ending: &Ending, consumed: usize) -> Status {
-        if self.inbox.len() > consumed {
+    /// What the session is once the run is over, with `consumed` letters gone from the inbox. Only mail opens the next
+    /// run: a control letter that is left may change nothing, and then nobody would say that the session is idle.
+    pub(super) fn status_after(&self, ending: &Ending, consumed: &[LetterId]) -> Status {
+        if self.inbox.queued().any(|letter| !consumed.contains(&letter.id)) {
             return Status::Queued;
         }
         match (self.row.mode, ending.outcome, ending.code) {

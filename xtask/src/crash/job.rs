@@ -1,0 +1,181 @@
+//! Jobs: what a prompt tells the scripted model to do, as text that travels through sessions and reads back.
+
+use super::random::Random;
+use std::fmt;
+
+/// `job id=<id> plan=<step>,<step>`: the id is unique, so that whatever a step leaves behind names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) id: String,
+    pub(super) plan: Vec<Step>,
+}
+
+/// What one reply of the model does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Leaves a token in the file.
+    Bash,
+    /// The same, but takes a while before and after it.
+    Slow,
+    /// Takes longer than whoever hurries waits.
+    Linger,
+    /// Leaves a process behind that tries to get away.
+    Stray,
+    Read,
+    Write,
+    /// Reads what a person has to allow.
+    Secret,
+    /// So many children at once, waited for.
+    Tasks(u64),
+    /// A child in the background.
+    Spawn,
+    /// A child that is waited for, started by the other door.
+    SpawnAndWait,
+    /// A message to a peer, and its answer.
+    Send(String),
+    /// A message whose answer comes as a letter.
+    Tell(String),
+    /// A message whose answer is late.
+    Hurry(String),
+    /// Several different calls in one reply.
+    Mixed,
+}
+
+const MARK: &str = "job id=";
+
+impl Job {
+    /// The job that a text carries.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(MARK)?;
+        let (id, rest) = rest.split_once(" plan=")?;
+        let plan = rest.split_whitespace().next()?.split(',').map(Step::parse).collect::<Option<_>>()?;
+        Some(Self { id: id.to_owned(), plan })
+    }
+
+    /// A job for a prompt; messages go to one of `peers`.
+    pub(super) fn draw(id: String, random: &mut Random, peers: &[String]) -> Self {
+        let steps = 1 + random.below(4);
+        let plan = (0..steps).map(|_| Step::draw(random, peers)).collect();
+        Self { id, plan }
+    }
+
+    /// What a child or a peer is asked to do by this job: it follows from the names alone.
+    pub(super) fn piece(&self, name: &str) -> Self {
+        let id = format!("{}.{name}", self.id);
+        let mut random = Random::named(&id);
+        let steps = 1 + random.below(2);
+        // Children have children of their own, but not without end.
+        let nested = self.id.matches('.').count() == 0 && random.percent(20);
+        let mut plan: Vec<Step> = (0..steps).map(|_| random.pick(&LOCAL).clone()).collect();
+        if nested {
+            plan.push(Step::Tasks(2));
+        }
+        Self { id, plan }
+    }
+
+    /// A piece that takes its time.
+    pub(super) fn slow_piece(&self, name: &str) -> Self {
+        Self { id: format!("{}.{name}", self.id), plan: vec![Step::Linger] }
+    }
+
+    /// The line that this step leaves in the file.
+    pub(super) fn token(&self, step: usize) -> String {
+        format!("token-{}-{step}", self.id)
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plan: Vec<String> = self.plan.iter().map(Step::to_string).collect();
+        write!(f, "{MARK}{} plan={}", self.id, plan.join(","))
+    }
+}
+
+/// Steps that need nobody else.
+const LOCAL: [Step; 6] = [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray];
+
+impl Step {
+    fn draw(random: &mut Random, peers: &[String]) -> Self {
+        match random.below(100) {
+            0..36 => random.pick(&LOCAL).clone(),
+            36..42 => Self::Secret,
+            42..58 => Self::Tasks(1 + random.below(4)),
+            58..68 => Self::Spawn,
+            68..73 => Self::SpawnAndWait,
+            73..80 => Self::Mixed,
+            _ if peers.is_empty() => Self::Bash,
+            80..90 => Self::Send(random.pick(peers).clone()),
+            90..98 => Self::Tell(random.pick(peers).clone()),
+            _ => Self::Hurry(random.pick(peers).clone()),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (name, about) = text.split_once(':').unwrap_or((text, ""));
+        Some(match name {
+            "bash" => Self::Bash,
+            "slow" => Self::Slow,
+            "linger" => Self::Linger,
+            "stray" => Self::Stray,
+            "read" => Self::Read,
+            "write" => Self::Write,
+            "secret" => Self::Secret,
+            "tasks" => Self::Tasks(about.parse().ok()?),
+            "spawn" => Self::Spawn,
+            "spawn-and-wait" => Self::SpawnAndWait,
+            "send" => Self::Send(about.to_owned()),
+            "tell" => Self::Tell(about.to_owned()),
+            "hurry" => Self::Hurry(about.to_owned()),
+            "mixed" => Self::Mixed,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bash => f.write_str("bash"),
+            Self::Slow => f.write_str("slow"),
+            Self::Linger => f.write_str("linger"),
+            Self::Stray => f.write_str("stray"),
+            Self::Read => f.write_str("read"),
+            Self::Write => f.write_str("write"),
+            Self::Secret => f.write_str("secret"),
+            Self::Tasks(count) => write!(f, "tasks:{count}"),
+            Self::Spawn => f.write_str("spawn"),
+            Self::SpawnAndWait => f.write_str("spawn-and-wait"),
+            Self::Send(peer) => write!(f, "send:{peer}"),
+            Self::Tell(peer) => write!(f, "tell:{peer}"),
+            Self::Hurry(peer) => write!(f, "hurry:{peer}"),
+            Self::Mixed => f.write_str("mixed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_reads_back_from_any_text_around_it() {
+        let peers = ["peer-0-1".to_owned()];
+        let mut random = Random::new(1);
+        for n in 0..200 {
+            let job = Job::draw(format!("j{n}"), &mut random, &peers);
+            assert_eq!(Job::parse(&format!("please: {job}\nthank you")), Some(job));
+        }
+        assert_eq!(Job::parse("done j1"), None);
+        assert_eq!(Job::parse("job id=1 plan=fly"), None);
+    }
+
+    #[test]
+    fn pieces_follow_from_names_and_end() {
+        let job = Job { id: "j1".into(), plan: vec![Step::Spawn] };
+        assert_eq!(job.piece("0.a"), job.piece("0.a"));
+        for name in 0..100 {
+            let piece = job.piece(&name.to_string());
+            assert!(!piece.piece("0").plan.iter().any(|step| matches!(step, Step::Tasks(_))), "{piece}");
+        }
+    }
+}
