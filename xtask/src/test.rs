@@ -13,35 +13,16 @@ pub(crate) fn main() -> Result<()> {
     let mut run = Run { root, done: Vec::new() };
     run.step("packages", packages)?;
     run.cargo("format", &["fmt", "--all", "--check"], &[])?;
-    run.cargo("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"], &[])?;
+    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"];
+    run.cargo("lints", &lints, &[])?;
     run.step("tests", tests)?;
     run.cargo("doc tests", &["test", "--workspace", "--doc", "--quiet"], &[])?;
     run.cargo("documents", &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    // The ordinary program last: it is the one that stays in `target/release`.
+    run.step("20 power cuts", |root| crashes(root, &["--power", "--points", "20", "--seed", "1"]))?;
     run.cargo("release build", &["build", "--release", "--package", "convoke", "--quiet"], &[])?;
     run.step("document freshness", fresh)?;
-    run.cargo(
-        "60 crashes",
-        &["run", "--release", "--quiet", "--package", "xtask", "--", "crash", "--points", "60", "--seed", "1"],
-        &[],
-    )?;
-    run.cargo(
-        "20 power cuts",
-        &[
-            "run",
-            "--release",
-            "--quiet",
-            "--package",
-            "xtask",
-            "--",
-            "crash",
-            "--power",
-            "--points",
-            "20",
-            "--seed",
-            "1",
-        ],
-        &[],
-    )?;
+    run.step("60 crashes", |root| crashes(root, &["--points", "60", "--seed", "1"]))?;
     run.summary();
     Ok(())
 }
@@ -93,6 +74,13 @@ fn call(root: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> Resu
     bail!("{status}; run it alone with: {env}{program} {}", args.join(" "))
 }
 
+/// In a process of its own, as whoever repeats it would.
+fn crashes(root: &Path, args: &[&str]) -> Result<()> {
+    let program = std::env::current_exe().context("this program has a name")?;
+    let args: Vec<&str> = ["crash"].into_iter().chain(args.iter().copied()).collect();
+    call(root, &program.to_string_lossy(), &args, &[])
+}
+
 /// nextest where it is installed: it shows slow and failing tests better.
 fn tests(root: &Path) -> Result<()> {
     let nextest = Command::new(cargo()).args(["nextest", "--version"]).output().is_ok_and(|out| out.status.success());
@@ -109,7 +97,7 @@ fn tests(root: &Path) -> Result<()> {
         ];
         call(root, &cargo(), &args, &[])
     } else {
-        call(root, &cargo(), &["test", "--workspace", "--all-targets", "--quiet"], &[])
+        call(root, &cargo(), &["test", "--workspace", "--all-features", "--all-targets", "--quiet"], &[])
     }
 }
 

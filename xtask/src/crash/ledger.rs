@@ -147,7 +147,7 @@ impl Ledger {
         match self.calls.get_mut(call.as_str()) {
             Some(made) => change(made),
             None => {
-                self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made")))
+                self.found.push(Violation::new(Kind::Wrong, format!("call `{call}` is spoken of before it was made")));
             }
         }
     }

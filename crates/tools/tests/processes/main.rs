@@ -28,9 +28,11 @@ fn list() -> ExitCode {
 
 fn run(args: &[String]) -> ExitCode {
     let filters: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    let exact = args.iter().any(|arg| arg == "--exact");
+    let asked_for = |filter: &&String, name: &str| if exact { *filter == name } else { name.contains(filter.as_str()) };
     let mut failed = Vec::new();
     for (name, case) in cases::ALL {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(filter.as_str())) {
+        if !filters.is_empty() && !filters.iter().any(|filter| asked_for(filter, name)) {
             continue;
         }
         let passed = std::panic::catch_unwind(case).is_ok();
