@@ -37,6 +37,8 @@ pub(super) enum Step {
     Tell(String),
     /// A message whose answer is late.
     Hurry(String),
+    /// A message that two sessions then talk over.
+    Talk(String),
     /// Several different calls in one reply.
     Mixed,
 }
@@ -44,9 +46,9 @@ pub(super) enum Step {
 const MARK: &str = "job id=";
 
 impl Job {
-    /// The job that a text carries.
+    /// The job that a text is. One that only quotes a job, as an announcement does, is none.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (_, rest) = text.rsplit_once(MARK)?;
+        let rest = text.strip_prefix(MARK)?;
         let (id, rest) = rest.split_once(" plan=")?;
         let plan = rest.split_whitespace().next()?.split(',').map(Step::parse).collect::<Option<_>>()?;
         Some(Self { id: id.to_owned(), plan })
@@ -105,7 +107,8 @@ impl Step {
             73..80 => Self::Mixed,
             _ if peers.is_empty() => Self::Bash,
             80..90 => Self::Send(random.pick(peers).clone()),
-            90..98 => Self::Tell(random.pick(peers).clone()),
+            90..96 => Self::Tell(random.pick(peers).clone()),
+            96..98 => Self::Talk(random.pick(peers).clone()),
             _ => Self::Hurry(random.pick(peers).clone()),
         }
     }
@@ -126,6 +129,7 @@ impl Step {
             "send" => Self::Send(about.to_owned()),
             "tell" => Self::Tell(about.to_owned()),
             "hurry" => Self::Hurry(about.to_owned()),
+            "talk" => Self::Talk(about.to_owned()),
             "mixed" => Self::Mixed,
             _ => return None,
         })
@@ -148,6 +152,7 @@ impl fmt::Display for Step {
             Self::Send(peer) => write!(f, "send:{peer}"),
             Self::Tell(peer) => write!(f, "tell:{peer}"),
             Self::Hurry(peer) => write!(f, "hurry:{peer}"),
+            Self::Talk(peer) => write!(f, "talk:{peer}"),
             Self::Mixed => f.write_str("mixed"),
         }
     }
@@ -158,12 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_reads_back_from_any_text_around_it() {
+    fn a_job_reads_back_and_a_quoted_one_is_none() {
         let peers = ["peer-0-1".to_owned()];
         let mut random = Random::new(1);
         for n in 0..200 {
             let job = Job::draw(format!("j{n}"), &mut random, &peers);
-            assert_eq!(Job::parse(&format!("please: {job}\nthank you")), Some(job));
+            assert_eq!(Job::parse(&format!("you were asked: {job}\nthank you")), None);
+            assert_eq!(Job::parse(&job.to_string()), Some(job));
         }
         assert_eq!(Job::parse("done j1"), None);
         assert_eq!(Job::parse("job id=1 plan=fly"), None);

@@ -3,7 +3,7 @@
 //! Pure: entries and promises in, violations out. Reading the store is left to `verify`.
 
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
-use proto::letter::AskReply;
+use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Outcome, RunId, SessionId};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ pub(super) struct Violation {
     what: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Lost,
     Doubled,
@@ -44,10 +44,12 @@ impl fmt::Display for Violation {
 }
 
 /// What the gateway has acknowledged, and so must have kept.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Promises {
     pub(super) prompts: Vec<(RunId, SessionId)>,
     pub(super) answers: HashMap<AskId, AskReply>,
+    /// Runs of children, and the session that is to hear of their end.
+    pub(super) hired: Vec<(RunId, SessionId)>,
 }
 
 /// The logs of all sessions.
@@ -68,6 +70,7 @@ struct Taken {
     session: SessionId,
     run: RunId,
     times: u32,
+    conversation: Option<Conversation>,
 }
 
 /// A call in a log.
@@ -114,7 +117,7 @@ impl Ledger {
     }
 
     fn took(&mut self, session: &SessionId, input: Input) {
-        let taken = Taken { session: session.clone(), run: input.run, times: 0 };
+        let taken = Taken { session: session.clone(), run: input.run, times: 0, conversation: input.conversation };
         self.taken.entry(input.letter.to_string()).or_insert(taken).times += 1;
     }
 
@@ -178,7 +181,25 @@ impl Ledger {
             self.check_told(id, made, &mut found);
         }
         self.check_tokens(tokens, &mut found);
+        self.check_conversations(&mut found);
         found
+    }
+
+    /// A leg that came to a good end is followed by the next one, until the announcement.
+    fn check_conversations(&self, found: &mut Vec<Violation>) {
+        for taken in self.taken.values() {
+            let Some(leg) = taken.conversation.as_ref().filter(|leg| leg.leg != Leg::Announce) else { continue };
+            let ended_well = |(_, ended): &(SessionId, Ended)| ended.outcome == Outcome::Ok;
+            if !self.ends.get(taken.run.as_str()).is_some_and(|ends| ends.iter().any(ended_well)) {
+                continue;
+            }
+            let next = if leg.turn < leg.max { (leg.turn + 1).to_string() } else { format!("a{}", leg.turn) };
+            let letter = format!("talk_{}_{next}", leg.id);
+            if !self.taken.contains_key(&letter) {
+                let what = format!("`{letter}`, which follows `{}` of `{}`", taken.run, taken.session);
+                found.push(Violation::new(Kind::Lost, what));
+            }
+        }
     }
 
     fn check_prompts(&self, promises: &Promises, found: &mut Vec<Violation>) {
@@ -190,6 +211,12 @@ impl Ledger {
                     found.push(Violation::new(Kind::Wrong, what));
                 }
                 Some(_) => {}
+            }
+        }
+        for (run, parent) in &promises.hired {
+            let told = self.taken.get(LetterId::derived("end_", run.as_str()).as_str());
+            if told.is_none_or(|told| &told.session != parent) {
+                found.push(Violation::new(Kind::Lost, format!("the end of `{run}`, of which `{parent}` is to hear")));
             }
         }
         for (letter, taken) in self.taken.iter().filter(|(_, taken)| taken.times > 1) {
@@ -308,6 +335,8 @@ impl Made {
         match self.tool.as_str() {
             "task" => Some(Told::WhileWaiting),
             "sessions_spawn" if self.input["background"] == Value::Bool(false) => Some(Told::WhileWaiting),
+            // What is talked over comes back as a turn of the conversation.
+            "sessions_send" if self.input["delivery"] == "announce" => None,
             "sessions_spawn" | "sessions_send" => Some(Told::Once),
             _ => None,
         }

@@ -8,7 +8,7 @@ use client::Client;
 use proto::letter::AskReply;
 use proto::methods::{
     AbortInput, Accepted, Agent, AgentInput, AgentWait, AskAnswer, AsksInput, ChatAbort, ChatInput, ChatSend,
-    CreateInput, Method, PermissionsList, PermissionsReply, SessionsCreate, WaitInput,
+    CreateInput, Method, PermissionsList, PermissionsReply, SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
 };
 use proto::{Code, RunId, SessionId};
 use std::collections::HashSet;
@@ -112,6 +112,9 @@ impl Load {
             count += 1;
             let id = format!("{name}-{count}");
             let accepted = self.post(&id, &mut random, &mut sessions, &peers).await?;
+            if random.percent(10) {
+                self.hire(&id, &accepted.session_id).await?;
+            }
             if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
             }
@@ -181,6 +184,27 @@ impl Load {
         accepted.with_context(|| format!("`chat.send` refused `{key}`"))
     }
 
+    /// A child that a person starts: the session above it hears of its end.
+    async fn hire(&self, id: &str, parent: &SessionId) -> anyhow::Result<()> {
+        let key = format!("hire-{}-{id}", self.seed);
+        let job = Job { id: id.to_owned(), plan: Vec::new() }.piece("hired");
+        self.posted.notify_waiters();
+        let hired = self
+            .call::<SessionsSpawn>(|| SpawnInput {
+                task: job.to_string(),
+                parent: Some(parent.to_string()),
+                agent_id: Some("general".into()),
+                idempotency_key: Some(key.clone()),
+                ..SpawnInput::default()
+            })
+            .await?
+            .with_context(|| format!("`sessions.spawn` refused `{key}`"))?;
+        let mut promises = self.promises();
+        promises.prompts.push((hired.run_id.clone(), hired.session_id));
+        promises.hired.push((hired.run_id, parent.clone()));
+        Ok(())
+    }
+
     async fn abort(&self, accepted: &Accepted, random: &mut Random) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
         let whole = random.percent(50);
@@ -209,7 +233,11 @@ impl Load {
         let mut answered = HashSet::new();
         while !stop.is_cancelled() {
             tokio::time::sleep(Duration::from_millis(10 + random.below(30))).await;
-            let Ok(open) = self.client.call::<PermissionsList>(AsksInput::default()).await else { continue };
+            let open = match self.client.call::<PermissionsList>(AsksInput::default()).await {
+                Ok(open) => open,
+                Err(error) if error.is_lost() => continue,
+                Err(error) => return Err(error).context("`permissions.list` broke"),
+            };
             for ask in open.asks {
                 if !answered.insert(ask.ask_id.clone()) {
                     continue;

@@ -62,7 +62,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<()> {
         let script = script.clone();
         FakeModel::with(Options { keep: 1 }, move |received| script.reply(received))
     };
-    let tools = json!({ "sessions": { "visibility": "all" } });
+    let tools = json!({ "sessions": { "visibility": "all" }, "subagents": { "allow": ["task"] } });
     let home = TempHome::new(&fake).config_json(json!({ "tools": tools }));
     let mut suite = Suite::new(&args, program, &home, &repo, script, fake);
     let played = runtime.block_on(suite.play(&args));
@@ -85,21 +85,27 @@ fn stage() -> anyhow::Result<(Script, RepoDir)> {
 /// The last line, and before it all that went wrong; then the directories are kept for a closer look.
 fn report(args: &Args, points: u32, found: &[Violation], directories: &[&Path]) -> anyhow::Result<()> {
     let count = |kind: Kind| found.iter().filter(|violation| violation.kind == kind).count();
-    for violation in found.iter().take(SHOWN) {
+    let mut told: Vec<&Violation> = found.iter().collect();
+    told.sort_by_key(|violation| violation.kind);
+    for violation in told.into_iter().take(SHOWN) {
         eprintln!("{violation}");
     }
     if !found.is_empty() {
-        for directory in directories {
-            let kept = directory.with_extension("kept");
-            if std::fs::rename(directory, &kept).is_ok() {
-                eprintln!("kept: {}", kept.display());
-            }
-        }
+        directories.iter().for_each(|directory| keep(directory));
     }
     let (lost, doubled, stuck) = (count(Kind::Lost), count(Kind::Doubled), count(Kind::Stuck));
     writeln!(std::io::stdout(), "points={points} lost={lost} doubled={doubled} stuck={stuck}")?;
     ensure!(found.is_empty(), "the crash suite failed with seed {}: {} violations", args.seed, found.len());
     Ok(())
+}
+
+/// Moves a temporary directory to where nobody deletes it.
+fn keep(directory: &Path) {
+    let kept = directory.with_extension("kept");
+    match std::fs::rename(directory, &kept) {
+        Ok(()) => eprintln!("kept: {}", kept.display()),
+        Err(error) => eprintln!("cannot keep `{}`: {error}", directory.display()),
+    }
 }
 
 struct Suite {
@@ -144,6 +150,10 @@ impl Suite {
             let mut found = self.round(&load, round, kills).await?;
             if found.is_empty() {
                 found = self.rest(&load).await?;
+            }
+            // Without its person everything seems stuck: say first what is the cause.
+            while let Some(ended) = person.try_join_next() {
+                ended.context("the person broke down")??;
             }
             if !found.is_empty() {
                 return Ok(found);
@@ -212,7 +222,8 @@ impl Suite {
         if let Some(stuck) = self.verify.rest(&self.fake).await? {
             return Ok(vec![stuck]);
         }
-        let found = self.verify.check(&load.promises()).await?;
+        let promises = load.promises().clone();
+        let found = self.verify.check(&promises).await?;
         let (letters, runs, calls) = self.verify.ledger.counts();
         eprintln!(
             "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, rest {:.1} s",

@@ -70,6 +70,11 @@ impl Script {
             Step::Send(peer) => vec![send(peer, job.piece(&message), 25)],
             Step::Tell(peer) => vec![send(peer, job.piece(&message), 0)],
             Step::Hurry(peer) => vec![send(peer, job.slow_piece(&message), 1)],
+            Step::Talk(peer) => {
+                let (tool, mut input) = send(peer, job.piece(&message), 0);
+                input["delivery"] = json!("announce");
+                vec![(tool, input)]
+            }
             Step::Mixed => vec![bash(leave), read, task(0), spawn(true)],
         }
     }

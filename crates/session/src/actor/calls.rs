@@ -10,7 +10,6 @@ use proto::letter::{Sender, Settled};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
@@ -284,23 +283,20 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped. What finished all the same keeps its result, and what it started or sent; what
-    /// was only prepared never was.
-    pub(super) fn add_stopped(&self, batch: &mut Batch, called: Vec<Called>, skip: &[CallId], why: &str) {
-        let is_done = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
-        let (mut finished, dropped): (Vec<Called>, Vec<Called>) = called.into_iter().partition(is_done);
-        let unmade: usize = dropped.iter().map(|called| called.effects.open.len()).sum();
-        self.planned.fetch_sub(unmade as u64, Ordering::SeqCst);
-        for open in self.view.open().iter().filter(|open| !skip.contains(&open.call.id)) {
-            let Some(at) = finished.iter().position(|called| called.call == open.call.id) else {
-                batch.entries.push(result(&open.call.id, State::Interrupted, why.to_owned()));
-                continue;
-            };
-            let called = finished.swap_remove(at);
-            batch.entries.push(self.outcome(&called.call, called.result, called.ms));
-            batch.open.extend(called.effects.open);
-            batch.post.extend(called.effects.post);
-        }
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
+    /// something. That is not done any more, so nobody may read that it was.
+    pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
+        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
+        let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
+        open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
+            Some(at) => {
+                let called = finished.swap_remove(at);
+                self.outcome(&called.call, called.result, called.ms)
+            }
+            None => result(&open.call.id, State::Interrupted, why.to_owned()),
+        })
+        .collect()
     }
 
     fn context(&self, call: &CallId) -> ToolCx {

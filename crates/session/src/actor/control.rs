@@ -135,7 +135,7 @@ impl Actor {
                 Some(On::Letter { .. } | On::Timer) | None => {}
             }
         }
-        self.add_stopped(batch, called, &settled, &format!("the call was stopped: {why}"));
+        batch.entries.extend(self.stopped_entries(called, &settled, &format!("the call was stopped: {why}")));
         tracing::debug!(session = %self.row.id, %run, why, "run stopped");
         let ending = match reason {
             Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),

@@ -337,6 +337,8 @@ impl Actor {
         }
         self.tasks.shutdown().await;
         self.running.clear();
+        // Children that those calls prepared are not made any more.
+        self.planned.store(0, Ordering::SeqCst);
         self.thinking = false;
         self.work = CancellationToken::new();
         called

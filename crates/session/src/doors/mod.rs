@@ -37,6 +37,12 @@ pub(crate) struct Effects {
     pub(crate) post: Vec<Post>,
 }
 
+impl Effects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.post.is_empty()
+    }
+}
+
 pub(crate) struct Doors {
     rt: Arc<Inner>,
     caller: Caller,
