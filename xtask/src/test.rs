@@ -123,7 +123,7 @@ fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// The documents speak of every crate and every command there is, and name no file that is gone.
+/// The documents speak of every crate and every command there is.
 fn fresh(root: &Path) -> Result<()> {
     let read = |name: &str| std::fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"));
     let (readme, architecture) = (read("README.md")?, read("ARCHITECTURE.md")?);

@@ -597,6 +597,10 @@ impl Inner {
         self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
     }
 
+    pub(crate) fn blanked(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
+    }
+
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))

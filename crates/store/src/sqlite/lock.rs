@@ -3,10 +3,16 @@
 use super::fault::Place;
 use crate::Error;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a lock is waited for whose holder is gone. A process that was killed while it started another shares the lock
+/// with that one until its exec; longer than this, somebody else must have it.
+const ORPHANED: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Held for as long as the store may write.
 pub(super) struct Lock {
@@ -25,10 +31,19 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(refused)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(place.dir(), &mut file)),
-            Err(error) => return Err(refused(error.into())),
+        let deadline = Instant::now() + ORPHANED;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let holder = holder(&mut file);
+                    if !holder.is_some_and(is_gone) || Instant::now() > deadline {
+                        return Err(Error::Locked { path: place.dir().display().to_string(), holder });
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(refused(error.into())),
+            }
         }
         sign(&mut file).map_err(refused)?;
         Ok(Self { _file: file })
@@ -42,12 +57,53 @@ fn sign(file: &mut File) -> std::io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
-fn held(dir: &Path, file: &mut File) -> Error {
+/// Who signed, if anybody has: one that has not yet, or a file that does not read, is nobody.
+fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
-    // A holder that has not signed yet, or a file that does not read: the name is a courtesy, so go without it.
-    let holder = match file.take(32).read_to_string(&mut text) {
-        Ok(_) => text.trim().parse().ok(),
-        Err(_) => None,
-    };
-    Error::Locked { path: dir.display().to_string(), holder }
+    file.rewind().and_then(|()| file.take(32).read_to_string(&mut text)).ok()?;
+    text.trim().parse().ok()
+}
+
+fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory whose lock somebody holds, signed with this pid.
+    fn held_by(pid: u32) -> (tempfile::TempDir, File) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("lock")).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        writeln!(&file, "{pid}").unwrap();
+        (dir, file)
+    }
+
+    #[test]
+    fn a_lock_whose_holder_died_is_waited_for() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let (dir, file) = held_by(child.id());
+        let place = Place::new(dir.path());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| Lock::take(&place).map(drop));
+            // Several tries long: nothing tells from outside that it has tried.
+            std::thread::sleep(PAUSE * 10);
+            assert!(!waits.is_finished());
+            drop(file);
+            waits.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_living_holder_is_named_at_once() {
+        let (dir, _file) = held_by(std::process::id());
+        let start = Instant::now();
+        let error = Lock::take(&Place::new(dir.path())).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Locked { holder: Some(pid), .. } if pid == std::process::id()), "{error}");
+        assert!(start.elapsed() < ORPHANED);
+    }
 }
