@@ -1,11 +1,13 @@
 //! The binary: commands and wiring, nothing else.
 
 mod commands;
+mod duration;
 mod failure;
 mod home;
 mod local;
 mod reach;
 mod terminal;
+mod waiting;
 mod wiring;
 
 use clap::Parser;

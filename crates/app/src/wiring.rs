@@ -5,7 +5,7 @@ use gateway::{Gateway, Identity};
 use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
 use proto::Error;
 use secrecy::SecretString;
-use session::{Agents, Deps, Hub, Runtime};
+use session::{Agents, Between, Deps, Hub, Runtime};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Store;
@@ -30,10 +30,12 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
         default_model: default_model(home),
-        access: access(home)?,
-        child_tools: child_tools(home),
-        ping_pong: ping_pong(home),
-        redactor: rules::redact::Redactor::new(secrets(home)),
+        between: Between {
+            access: access(home)?,
+            child_tools: child_tools(home),
+            ping_pong: ping_pong(home),
+            redactor: rules::redact::Redactor::new(secrets(home)),
+        },
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
     Ok(Gateway::new(runtime, identity, &directory))

@@ -1,16 +1,18 @@
 //! Why a call has no answer: the gateway said no, or there was nobody to say anything.
 
 use std::io;
-use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The gateway understood the call and did not do it.
     #[error("{0}")]
     Refused(proto::Error),
-    /// Nobody listens: no gateway runs in this home.
-    #[error("no gateway answers at `{}`: {source}", socket.display())]
-    Unreachable { socket: PathBuf, source: io::Error },
+    /// Nobody listens: no gateway runs there.
+    #[error("no gateway answers at `{address}`: {source}")]
+    Unreachable { address: String, source: io::Error },
+    /// What was given as an address, or as a token, is none.
+    #[error("{0}")]
+    Address(String),
     /// The gateway went away in the middle. What it had acknowledged is kept.
     #[error("the connection to the gateway broke: {0}")]
     Broken(String),
@@ -25,7 +27,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Broken(_) => true,
             Self::Refused(error) => error.code == proto::Code::Unavailable && error.retryable,
-            Self::Garbage(_) => false,
+            Self::Garbage(_) | Self::Address(_) => false,
         }
     }
 }
@@ -36,6 +38,9 @@ impl From<Error> for proto::Error {
             Error::Refused(error) => error,
             Error::Garbage(_) => {
                 Self::internal(error.to_string()).hint("the gateway may be of another version: stop it and try again")
+            }
+            Error::Address(message) => {
+                Self::invalid(message).hint("use the `url` and the token file that `convoke serve --json` prints")
             }
             Error::Unreachable { .. } | Error::Broken(_) => {
                 Self { retryable: true, ..Self::new(proto::Code::Unavailable, error.to_string()) }

@@ -1,15 +1,19 @@
-//! HTTP/1.1 over a Unix socket: one connection for one request.
+//! HTTP/1.1 over a Unix socket or TCP: one connection for one request.
 
 use crate::Error;
+use crate::address::{Address, Site};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::path::Path;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
 /// No answer of the table is larger: pages are capped far below.
@@ -21,8 +25,16 @@ pub(crate) struct Open {
     _connection: JoinSet<()>,
 }
 
-pub(crate) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
-    let unreachable = |source| Error::Unreachable { socket: socket.to_owned(), source };
+/// Makes sure that somebody listens there.
+pub(crate) async fn reach(address: &Address) -> Result<(), Error> {
+    match address {
+        Address::Socket(socket) => unix(socket).await.map(drop),
+        Address::Tcp(site) => tcp(site).await.map(drop),
+    }
+}
+
+async fn unix(socket: &Path) -> Result<UnixStream, Error> {
+    let unreachable = |source| Error::Unreachable { address: socket.display().to_string(), source };
     let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
     // A prompt is for our own gateway: in a shared directory somebody else may have put a socket of that name.
     let listener = stream.peer_cred().map_err(unreachable)?.uid();
@@ -32,30 +44,58 @@ pub(crate) async fn connect(socket: &Path) -> Result<UnixStream, Error> {
     Ok(stream)
 }
 
-pub(crate) async fn post(socket: &Path, method: &str, body: Vec<u8>) -> Result<Bytes, Error> {
-    let request = Request::post(format!("/rpc/{method}"))
-        .header("host", "convoke")
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body)));
-    let open = send(socket, request.map_err(|error| Error::Garbage(error.to_string()))?).await?;
+async fn tcp(site: &Site) -> Result<TcpStream, Error> {
+    let unreachable = |source| Error::Unreachable { address: site.authority.clone(), source };
+    let stream = TcpStream::connect(&site.authority).await.map_err(unreachable)?;
+    // A call is one small write, and somebody waits for it.
+    stream.set_nodelay(true).map_err(unreachable)?;
+    Ok(stream)
+}
+
+pub(crate) async fn post(address: &Address, method: &str, body: Vec<u8>) -> Result<Bytes, Error> {
+    let request = Request::post(format!("/rpc/{method}")).header(CONTENT_TYPE, "application/json");
+    let open = send(address, request, body.into()).await?;
     whole(open.body).await
 }
 
-pub(crate) async fn get(socket: &Path, path: &str) -> Result<Open, Error> {
-    let request = Request::get(path).header("host", "convoke").body(Full::new(Bytes::new()));
-    send(socket, request.map_err(|error| Error::Garbage(error.to_string()))?).await
+pub(crate) async fn get(address: &Address, path: &str) -> Result<Open, Error> {
+    send(address, Request::get(path), Bytes::new()).await
 }
 
-async fn send(socket: &Path, request: Request<Full<Bytes>>) -> Result<Open, Error> {
-    let stream = connect(socket).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+async fn send(address: &Address, mut request: request::Builder, body: Bytes) -> Result<Open, Error> {
     let mut task = JoinSet::new();
+    let mut sender = match address {
+        Address::Socket(socket) => {
+            request = request.header(HOST, "convoke");
+            handshake(unix(socket).await?, &mut task).await?
+        }
+        Address::Tcp(site) => {
+            request = request.header(HOST, &site.authority).header(AUTHORIZATION, bearer(site)?);
+            handshake(tcp(site).await?, &mut task).await?
+        }
+    };
+    let request = request.body(Full::new(body)).map_err(|error| Error::Garbage(error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    accept(response, task).await
+}
+
+fn bearer(site: &Site) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", site.token.0))
+        .map_err(|_| Error::Address("the token holds characters that no token has".into()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+async fn handshake<S>(stream: S, task: &mut JoinSet<()>) -> Result<SendRequest<Full<Bytes>>, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
     task.spawn(async move {
         // Its failure is also that of the request or of its body, where it is told.
         let _ = connection.await;
     });
-    let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
-    accept(response, task).await
+    Ok(sender)
 }
 
 async fn accept(response: Response<Incoming>, task: JoinSet<()>) -> Result<Open, Error> {

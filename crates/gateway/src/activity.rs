@@ -4,13 +4,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at once. More wait to be accepted.
-const MAX_CONNECTIONS: usize = 4096;
+/// Connections at once over the socket. More wait to be accepted.
+const MAX_SOCKET: usize = 4096;
+
+/// Connections at once over TCP. They have places of their own: whoever takes all of them does not lock out this user.
+const MAX_TCP: usize = 16_384;
+
+/// Files a gateway needs for itself and its tools, whoever is connected.
+const OWN_FILES: usize = 1024;
 
 #[derive(Clone)]
 pub(crate) struct Activity {
-    free: Arc<Semaphore>,
+    socket: Places,
+    tcp: Places,
     last: Arc<Mutex<Instant>>,
+}
+
+#[derive(Clone)]
+struct Places {
+    free: Arc<Semaphore>,
+    all: usize,
 }
 
 /// Held by a connection while it is open.
@@ -19,14 +32,26 @@ pub(crate) struct Guard {
     last: Arc<Mutex<Instant>>,
 }
 
+impl Places {
+    fn new(all: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(all)), all }
+    }
+
+    fn taken(&self) -> usize {
+        self.all - self.free.available_permits()
+    }
+}
+
 impl Activity {
     pub(crate) fn new() -> Self {
-        Self { free: Arc::new(Semaphore::new(MAX_CONNECTIONS)), last: Arc::new(Mutex::new(Instant::now())) }
+        let tcp = MAX_TCP.min(files().saturating_sub(MAX_SOCKET.min(files() / 4) + OWN_FILES)).max(16);
+        Self { socket: Places::new(MAX_SOCKET), tcp: Places::new(tcp), last: Arc::new(Mutex::new(Instant::now())) }
     }
 
     /// Waits for room.
-    pub(crate) async fn enter(&self) -> Guard {
-        let permit = Arc::clone(&self.free).acquire_owned().await.expect("the semaphore is never closed");
+    pub(crate) async fn enter(&self, over_tcp: bool) -> Guard {
+        let places = if over_tcp { &self.tcp } else { &self.socket };
+        let permit = Arc::clone(&places.free).acquire_owned().await.expect("the semaphore is never closed");
         Guard { _permit: permit, last: Arc::clone(&self.last) }
     }
 
@@ -35,14 +60,24 @@ impl Activity {
         touch(&self.last);
     }
 
+    /// Connections over the socket and over TCP.
+    pub(crate) fn connected(&self) -> (usize, usize) {
+        (self.socket.taken(), self.tcp.taken())
+    }
+
     /// How long nobody was connected.
     pub(crate) fn idle(&self) -> Duration {
-        // The listener itself holds a place while it waits for the next connection.
-        if self.free.available_permits() + 1 < MAX_CONNECTIONS {
+        if self.connected() != (0, 0) {
             return Duration::ZERO;
         }
         self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
+}
+
+/// How many files this process may have open.
+fn files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 impl Drop for Guard {

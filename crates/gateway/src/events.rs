@@ -1,21 +1,22 @@
 //! Events for one watcher: what is kept since its cursor, then what happens, each kept entry exactly once.
 //!
 //! The watcher subscribes first and reads the store after that, to its end. Live entries up to the last one read are
-//! then known already and dropped; everything later is in the channel. A watcher that falls behind the channel reads
-//! the store again from its last entry, so nothing kept is missed and memory stays bounded. Deltas are not kept: those
-//! of an entry that was read from the store are dropped with it.
+//! then known already and dropped; everything later is in the channel. A watcher that falls behind the channel is told
+//! so (`resync`) and reads the store again from its last entry, so nothing kept is missed and memory stays bounded.
+//! Deltas are not kept: those of an entry that was read from the store are dropped with it.
+//!
+//! How events are written is left to the doors: [`crate::sse`] and [`crate::ws`].
 
 use crate::Gateway;
-use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::{Stream, stream};
+use crate::caller::Caller;
 use proto::{Error, SessionId};
 use session::{Seen, hub};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio_util::sync::CancellationToken;
 
 /// Entries read from the store at a time.
 const CHUNK: usize = 256;
@@ -37,10 +38,31 @@ pub(crate) struct Filter {
     follow: Option<bool>,
 }
 
-pub(crate) async fn watch(
-    gateway: Gateway,
-    filter: Filter,
-) -> Result<impl Stream<Item = Result<Bytes, Infallible>> + Send + use<>, Error> {
+/// Something for a watcher.
+pub(crate) enum Item {
+    /// An event, with its cursor if it is kept.
+    Event { cursor: Option<u64>, json: Json },
+    /// Nothing happened for a while.
+    Silence,
+}
+
+/// An event's text: what the hub wrote once for everybody, or one watcher's own.
+pub(crate) enum Json {
+    Shared(Arc<Seen>),
+    Own(String),
+}
+
+impl Json {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Shared(seen) => &seen.json,
+            Self::Own(json) => json,
+        }
+    }
+}
+
+/// Starts watching. From here on nothing is missed.
+pub(crate) async fn watch(gateway: Gateway, caller: &Caller, filter: Filter) -> Result<Watcher, Error> {
     let live = gateway.runtime.hub().subscribe();
     let named = filter.root.as_deref().or(filter.session.as_deref());
     let root = match named {
@@ -48,16 +70,18 @@ pub(crate) async fn watch(
         None => None,
     };
     let only = filter.session.as_deref().map(session_id).transpose()?;
+    let newest = gateway.store().cursor().await?;
     let last = match &filter.after {
-        Some(cursor) => cursor.parse().map_err(|_| foreign_cursor())?,
-        None => gateway.store().cursor().await?,
+        // One from the future would pass over what happens until then.
+        Some(cursor) => cursor.parse().ok().filter(|cursor| *cursor <= newest).ok_or_else(foreign_cursor)?,
+        None => newest,
     };
     let follow = filter.follow.unwrap_or(true);
-    let watcher = Watcher { gateway, root, only, last, follow, live, replaying: true, ready: VecDeque::new() };
-    Ok(stream::unfold(watcher, async |mut watcher| Some((Ok(watcher.next().await?), watcher))))
+    let revoked = caller.revoked().clone();
+    Ok(Watcher { gateway, revoked, root, only, last, follow, live, replaying: true, ready: VecDeque::new() })
 }
 
-fn foreign_cursor() -> Error {
+pub(crate) fn foreign_cursor() -> Error {
     Error::invalid("the cursor is not one of ours").hint("use the id of the last event, or no cursor at all")
 }
 
@@ -70,8 +94,10 @@ async fn root_of(gateway: &Gateway, id: &str) -> Result<SessionId, Error> {
     session.map(|session| session.root).ok_or_else(|| Error::not_found(format!("there is no session `{id}`")))
 }
 
-struct Watcher {
+/// One watcher's place. It is asked for the next event when the one before has been taken, so that nothing piles up.
+pub(crate) struct Watcher {
     gateway: Gateway,
+    revoked: CancellationToken,
     root: Option<SessionId>,
     only: Option<SessionId>,
     /// The cursor of the last kept entry that was passed on or passed over.
@@ -79,15 +105,18 @@ struct Watcher {
     follow: bool,
     live: Receiver<Arc<Seen>>,
     replaying: bool,
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Item>,
 }
 
 impl Watcher {
-    /// The next bytes for the watcher; `None` ends its stream.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next one; `None` ends the watching. Safe to drop and call again.
+    pub(crate) async fn next(&mut self) -> Option<Item> {
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                return Some(frame);
+            if self.revoked.is_cancelled() {
+                return None;
+            }
+            if let Some(item) = self.ready.pop_front() {
+                return Some(item);
             }
             let more = if self.replaying { self.replay().await } else { self.listen().await };
             if !more {
@@ -107,7 +136,7 @@ impl Watcher {
         for entry in &kept {
             self.last = self.last.max(entry.cursor);
             if self.only.as_ref().is_none_or(|only| *only == entry.session) {
-                self.ready.push_back(frame(Some(entry.cursor), &hub::json(entry)));
+                self.ready.push_back(Item::Event { cursor: Some(entry.cursor), json: Json::Own(hub::json(entry)) });
             }
         }
         if kept.len() == CHUNK {
@@ -127,15 +156,13 @@ impl Watcher {
         loop {
             match self.live.try_recv() {
                 Ok(seen) => waiting.push(seen),
-                Err(TryRecvError::Lagged(_)) => {
-                    self.replaying = true;
-                    return;
-                }
+                // The entries of these are read from the store; what was not kept is told as missing.
+                Err(TryRecvError::Lagged(_)) => return self.fell_behind(),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
         let told = waiting.iter().rposition(|seen| seen.cursor.is_some_and(|cursor| cursor <= self.last));
-        for seen in &waiting[told.map_or(0, |told| told + 1)..] {
+        for seen in waiting.drain(told.map_or(0, |told| told + 1)..) {
             self.pass_on(seen);
         }
     }
@@ -143,17 +170,25 @@ impl Watcher {
     async fn listen(&mut self) -> bool {
         tokio::select! {
             seen = self.live.recv() => match seen {
-                Ok(seen) => self.pass_on(&seen),
-                Err(RecvError::Lagged(_)) => self.replaying = true,
+                Ok(seen) => self.pass_on(seen),
+                Err(RecvError::Lagged(_)) => self.fell_behind(),
                 Err(RecvError::Closed) => return false,
             },
-            () = tokio::time::sleep(HEARTBEAT) => self.ready.push_back(Bytes::from_static(b":\n\n")),
+            () = tokio::time::sleep(HEARTBEAT) => self.ready.push_back(Item::Silence),
             () = self.gateway.stop.cancelled() => return false,
+            () = self.revoked.cancelled() => return false,
         }
         true
     }
 
-    fn pass_on(&mut self, seen: &Seen) {
+    /// Tells the watcher that it was too slow, and from where it is told again.
+    fn fell_behind(&mut self) {
+        self.replaying = true;
+        let json = format!(r#"{{"type":"resync","cursor":"{}"}}"#, self.last);
+        self.ready.push_back(Item::Event { cursor: Some(self.last), json: Json::Own(json) });
+    }
+
+    fn pass_on(&mut self, seen: Arc<Seen>) {
         if self.root.as_ref().is_some_and(|root| *root != seen.root) {
             return;
         }
@@ -163,8 +198,8 @@ impl Watcher {
             }
             self.last = cursor;
         }
-        if self.only.as_ref().is_none_or(|only| is_of(seen, only)) {
-            self.ready.push_back(frame(seen.cursor, &seen.json));
+        if self.only.as_ref().is_none_or(|only| is_of(&seen, only)) {
+            self.ready.push_back(Item::Event { cursor: seen.cursor, json: Json::Shared(seen) });
         }
     }
 }
@@ -176,34 +211,4 @@ fn is_of(seen: &Seen, session: &SessionId) -> bool {
         session_id: Option<SessionId>,
     }
     serde_json::from_str::<Of>(&seen.json).is_ok_and(|of| of.session_id.as_ref() == Some(session))
-}
-
-/// One event on the wire. A stored call may hold line breaks between its tokens, so there may be several data lines.
-fn frame(cursor: Option<u64>, json: &str) -> Bytes {
-    let mut out = BytesMut::with_capacity(json.len() + 40);
-    if let Some(cursor) = cursor {
-        out.put_slice(format!("id: {cursor}\n").as_bytes());
-    }
-    for line in json.split(['\n', '\r']) {
-        out.put_slice(b"data: ");
-        out.put_slice(line.as_bytes());
-        out.put_u8(b'\n');
-    }
-    out.put_u8(b'\n');
-    out.freeze()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn line_breaks_between_tokens_survive_the_wire() {
-        let mut reader = proto::sse::Reader::default();
-        let events = reader.push(&frame(Some(7), "{\"a\":\n1,\r\n\"b\":2}")).unwrap();
-        assert_eq!(events[0].id.as_deref(), Some("7"));
-        let value: serde_json::Value = serde_json::from_str(&events[0].data).unwrap();
-        assert_eq!(value, serde_json::json!({"a": 1, "b": 2}));
-        assert_eq!(&frame(None, "{}")[..], b"data: {}\n\n");
-    }
 }

@@ -1,21 +1,35 @@
 //! The daemon: it answers the table of methods, lets watchers follow, and listens.
 //!
-//! Answering ([`Gateway`], [`methods`]), routing ([`router`]) and listening ([`socket`], [`serve`]) are three things:
-//! a command without a daemon answers without listening, and a second kind of listener serves the same routes.
+//! Answering ([`Gateway`], [`methods`]), routing (`router`) and listening ([`socket`], [`tcp`], [`serve`]) are three
+//! things: a command without a daemon answers without listening, and both kinds of listener serve the same routes. In
+//! front of the routes stands a `door`, which says who a caller is.
 
 mod activity;
+mod caller;
+mod connection;
+mod door;
 mod events;
+mod hosts;
 pub mod methods;
+mod metrics;
+mod openapi;
 mod reference;
-pub mod router;
+mod router;
 pub mod serve;
 pub mod socket;
+mod sse;
+pub mod tcp;
+mod throttle;
+pub mod tokens;
+mod ws;
 
 pub use serve::{Serve, serve};
 pub use socket::Socket;
+pub use tcp::{Listen, Tcp};
 
+use metrics::Metrics;
 use session::Runtime;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,6 +54,11 @@ pub struct Gateway {
     stop: CancellationToken,
     /// Calls that change something: they run to their end though the caller hangs up.
     changing: TaskTracker,
+    /// Connections that left HTTP behind.
+    streams: TaskTracker,
+    metrics: Arc<Metrics>,
+    /// The description of what is served, once somebody has asked for it.
+    described: Arc<OnceLock<Arc<str>>>,
 }
 
 impl Gateway {
@@ -51,6 +70,9 @@ impl Gateway {
             started: Instant::now(),
             stop: CancellationToken::new(),
             changing: TaskTracker::new(),
+            streams: TaskTracker::new(),
+            metrics: Arc::new(Metrics::new()),
+            described: Arc::default(),
         }
     }
 

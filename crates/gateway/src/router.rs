@@ -1,37 +1,57 @@
-//! Routes: methods by POST, events by GET. Where connections come from is not known here.
+//! Routes: methods by POST, events and the rest by GET. Where connections come from is not known here; who calls is told
+//! by the door in front.
 
-use crate::{Gateway, events};
+use crate::caller::Caller;
+use crate::openapi::{self, Refusal};
+use crate::{Gateway, events, sse, ws};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Body as _;
 use proto::methods::{Scope, TABLE, dispatch};
 use proto::{Code, Error};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The largest body a method takes (P2).
 const MAX_BODY: usize = 25 * 1024 * 1024;
 
-/// Everything the gateway serves.
-pub fn router(gateway: Gateway) -> Router {
+/// How long a body may take to arrive.
+const BODY: Duration = Duration::from_secs(60);
+
+/// Everything the gateway serves. Each route is also in [`openapi`], where tests find it.
+pub(crate) fn router(gateway: Gateway) -> Router {
     Router::new()
         .route("/rpc/{method}", post(rpc))
         .route("/events", get(watch))
+        .route("/ws", get(upgrade))
+        .route("/openapi.json", get(describe))
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics))
         .fallback(nothing_here)
-        .method_not_allowed_fallback(nothing_here)
+        .method_not_allowed_fallback(not_like_this)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(gateway)
 }
 
-async fn rpc(State(gateway): State<Gateway>, Path(method): Path<String>, request: Request) -> Response {
+async fn rpc(
+    State(gateway): State<Gateway>,
+    caller: Caller,
+    method: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
     let stop = gateway.stop.clone();
+    let Ok(Path(method)) = method else { return nothing_here().await };
     let answer = match read(request).await {
-        Ok(body) => call(gateway, method, body).await,
+        Ok(body) => call(gateway, &caller, method, body).await,
         Err(error) => Err(error),
     };
     match answer {
@@ -44,18 +64,23 @@ async fn rpc(State(gateway): State<Gateway>, Path(method): Path<String>, request
     }
 }
 
-/// The body, unless it says or turns out to be too large.
+/// The body, unless it says or turns out to be too large, or never comes.
 async fn read(request: Request) -> Result<Bytes, Error> {
     if request.body().size_hint().lower() > MAX_BODY as u64 {
         return Err(too_large());
     }
-    Bytes::from_request(request, &()).await.map_err(|rejection| body_refused(&rejection))
+    let body = tokio::time::timeout(BODY, Bytes::from_request(request, &())).await;
+    body.map_err(|_| Error::invalid("the body did not arrive in time"))?.map_err(|rejection| body_refused(&rejection))
 }
 
-/// A caller that hangs up ends its own reading, but not a change half done: the letter may be posted and nobody woken.
-async fn call(gateway: Gateway, method: String, body: Bytes) -> Result<Vec<u8>, Error> {
-    let reads = TABLE.iter().any(|row| row.name == method && row.scope == Scope::Read);
-    if reads {
+/// Answers one call of somebody who may make it. A caller that hangs up ends its own reading, but not a change half
+/// done: the letter may be posted and nobody woken.
+pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body: Bytes) -> Result<Vec<u8>, Error> {
+    let scope = TABLE.iter().find(|row| row.name == method).map(|row| row.scope);
+    if let Some(scope) = scope {
+        caller.require(scope)?;
+    }
+    if scope == Some(Scope::Read) {
         return dispatch(&gateway, &method, &body).await;
     }
     let tracker = gateway.changing.clone();
@@ -65,31 +90,88 @@ async fn call(gateway: Gateway, method: String, body: Bytes) -> Result<Vec<u8>, 
 
 async fn watch(
     State(gateway): State<Gateway>,
+    caller: Caller,
     query: Result<Query<events::Filter>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    let mut filter = match query {
-        Ok(Query(filter)) => filter,
-        Err(rejection) => {
-            let error = Error::invalid(rejection.body_text());
-            return failure(error.hint("there is `root`, `session`, `after` and `follow`"));
+    let filter = query.map_err(|rejection| {
+        Error::invalid(rejection.body_text()).hint("there is `root`, `session`, `after` and `follow`")
+    });
+    let watcher = async {
+        caller.require(Scope::Read)?;
+        let mut filter = filter?.0;
+        if let Some(seen) = headers.get("last-event-id") {
+            filter.after = Some(seen.to_str().map_err(|_| events::foreign_cursor())?.to_owned());
         }
+        events::watch(gateway.clone(), &caller, filter).await
     };
-    if let Some(seen) = headers.get("last-event-id").and_then(|id| id.to_str().ok()) {
-        filter.after = Some(seen.to_owned());
+    match watcher.await {
+        Ok(watcher) => {
+            // A stream that ends, with its token or the gateway, takes the connection along.
+            let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), (CONNECTION, "close")];
+            (headers, Body::from_stream(sse::bytes(watcher, gateway.metrics.stream(), caller))).into_response()
+        }
+        Err(error) => failure(error),
     }
-    match events::watch(gateway, filter).await {
-        Ok(stream) => {
-            let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
-            (headers, Body::from_stream(stream)).into_response()
+}
+
+async fn upgrade(
+    State(gateway): State<Gateway>,
+    caller: Caller,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    match upgrade {
+        Ok(upgrade) => {
+            // Held until the connection is closed, so that a stopping gateway can wait for it.
+            let held = gateway.streams.token();
+            let upgrade = upgrade.max_message_size(ws::MAX_MESSAGE).max_frame_size(ws::MAX_FRAME);
+            upgrade.read_buffer_size(16 * 1024).write_buffer_size(0).on_upgrade(async move |socket| {
+                ws::serve(gateway, caller, socket).await;
+                drop(held);
+            })
+        }
+        Err(rejection) => failure(
+            Error::invalid(format!("this is no WebSocket: {}", rejection.body_text()))
+                .hint("connect with a WebSocket client"),
+        ),
+    }
+}
+
+async fn describe(State(gateway): State<Gateway>, _: Caller) -> Response {
+    let text = gateway.described.get_or_init(|| {
+        let document = openapi::document(&gateway.identity.version);
+        Arc::from(document.to_string())
+    });
+    ([(CONTENT_TYPE, "application/json")], text.to_string()).into_response()
+}
+
+/// Nothing about the gateway but that it is there.
+async fn healthz() -> Response {
+    ([(CONTENT_TYPE, "application/json")], r#"{"ok":true}"#).into_response()
+}
+
+async fn metrics(State(gateway): State<Gateway>, caller: Caller) -> Response {
+    match caller.require(Scope::Read) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(CONTENT_TYPE, kind)], gateway.metrics.text(&gateway)).into_response()
         }
         Err(error) => failure(error),
     }
 }
 
 async fn nothing_here() -> Response {
-    failure(Error::not_found("nothing is served here").hint("there is `POST /rpc/<method>` and `GET /events`"))
+    failure(Error::not_found("nothing is served here").hint(HERE))
 }
+
+/// The router adds which methods there are.
+async fn not_like_this() -> Response {
+    let mut response = failure(Error::invalid("nothing is served here in this way").hint(HERE));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+const HERE: &str = "there is `POST /rpc/<method>`, and `GET` of /events, /ws, /openapi.json, /healthz and /metrics";
 
 fn body_refused(rejection: &BytesRejection) -> Error {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
@@ -102,14 +184,40 @@ fn too_large() -> Error {
     Error::invalid("the body is larger than 25 MiB").hint("put large content into a file and name it")
 }
 
-fn failure(error: Error) -> Response {
+pub(crate) fn failure(error: Error) -> Response {
     if error.code == Code::Internal {
         tracing::error!(%error, "a call failed");
     }
-    #[derive(serde::Serialize)]
-    struct Refusal {
-        error: Error,
+    let code = error.code;
+    let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let seconds = error.retry_after_ms.map(|wait| wait.div_ceil(1000));
+    let mut response = (status, axum::Json(Refusal { error })).into_response();
+    if let Some(seconds) = seconds {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (status, axum::Json(Refusal { error })).into_response()
+    if code == Code::Unauthorized {
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // For whoever counts.
+    response.extensions_mut().insert(code);
+    response
 }
+
+/// What a request is counted as: one of a fixed list.
+pub(crate) fn label(path: &str) -> &'static str {
+    match path {
+        "/events" => "events",
+        "/ws" => "ws",
+        "/openapi.json" => "openapi",
+        "/healthz" => "healthz",
+        "/metrics" => "metrics",
+        _ => path.strip_prefix("/rpc/").map_or(OTHER, method_label),
+    }
+}
+
+pub(crate) fn method_label(method: &str) -> &'static str {
+    TABLE.iter().find(|row| row.name == method).map_or(OTHER, |row| row.name)
+}
+
+const OTHER: &str = "other";

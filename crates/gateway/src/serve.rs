@@ -1,45 +1,114 @@
 //! The life of a gateway: listen, wake what was unfinished, and end without losing anything.
 
 use crate::activity::Activity;
-use crate::socket::Socket;
+use crate::connection::{Connection, Server};
+use crate::door::Door;
+use crate::socket::{Listener, Socket};
+use crate::tcp::Tcp;
 use crate::{Gateway, router};
+use std::io;
 use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// How long answers under way, and then sessions, may take to wind down.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long answers under way may take once the gateway stops (P2).
+const ANSWERS: Duration = Duration::from_secs(10);
+
+/// How long sessions may take to wind down after that.
+const SESSIONS: Duration = Duration::from_secs(5);
 
 /// How a gateway is served.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Default)]
 pub struct Serve {
     /// Ends by itself after this long without a connection and without work.
     pub idle_exit: Option<Duration>,
+    /// Listens there too.
+    pub tcp: Option<Tcp>,
 }
 
 /// Serves until [`Gateway::stop`], then ends everything in order and closes the store. The kernel takes connections from
-/// the moment the socket was bound, so nobody has to wait for this.
+/// the moment the listeners were bound, so nobody has to wait for this.
 pub async fn serve(gateway: Gateway, socket: Socket, options: Serve) {
     let activity = Activity::new();
-    let (listener, file) = socket.split(activity.clone());
+    gateway.metrics.listens(activity.clone());
+    let (listener, file) = socket.split();
     let mut beside = JoinSet::new();
     beside.spawn(resume(gateway.clone()));
     if let Some(after) = options.idle_exit {
-        beside.spawn(exit_when_idle(gateway.clone(), activity, after));
+        beside.spawn(exit_when_idle(gateway.clone(), activity.clone(), after));
     }
-    let stopped = gateway.stop.clone().cancelled_owned();
-    let listening = axum::serve(listener, router::router(gateway.clone())).with_graceful_shutdown(stopped);
+    let server = Server { gateway: gateway.clone(), router: router::router(gateway.clone()) };
     let mut serving = JoinSet::new();
-    serving.spawn(async move { listening.await });
+    serving.spawn(listen(At::Socket(listener), activity.clone(), server.clone()));
+    if let Some(tcp) = options.tcp {
+        beside.spawn(tcp.tokens().watch());
+        serving.spawn(listen(At::Tcp(tcp), activity, server));
+    }
     tokio::select! {
         () = gateway.stop.cancelled() => {}
         // Listening never ends by itself; if it does, so does the gateway.
         _ = serving.join_next() => gateway.stop(),
     }
-    beside.abort_all();
     wind_down(&gateway, serving).await;
+    beside.abort_all();
     file.remove();
     gateway.store().close().await;
+}
+
+/// Accepts and serves until the gateway stops, then waits for what is under way. Dropping it drops every connection.
+async fn listen(at: At, activity: Activity, server: Server) {
+    let stop = server.gateway.stop.clone();
+    let mut open = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = at.accept() => accepted,
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            () = stop.cancelled() => break,
+        };
+        let (stream, door) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::error!(%error, "cannot accept a connection");
+                // Out of descriptors: some are given back in a while.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let guard = tokio::select! {
+            guard = activity.enter(matches!(at, At::Tcp(_))) => guard,
+            () = stop.cancelled() => break,
+        };
+        match stream {
+            Stream::Unix(stream) => open.spawn(server.clone().attend(Connection::new(stream, guard), door)),
+            Stream::Tcp(stream) => open.spawn(server.clone().attend(Connection::new(stream, guard), door)),
+        };
+    }
+    drop(at);
+    while open.join_next().await.is_some() {}
+}
+
+/// Where to listen.
+enum At {
+    Socket(Listener),
+    Tcp(Tcp),
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl At {
+    async fn accept(&self) -> io::Result<(Stream, Door)> {
+        Ok(match self {
+            Self::Socket(listener) => (Stream::Unix(listener.accept().await?), Door::Socket),
+            Self::Tcp(tcp) => {
+                let (stream, door) = tcp.accept().await?;
+                (Stream::Tcp(stream), door)
+            }
+        })
+    }
 }
 
 /// Unfinished sessions go on. Behind the listening, so that a caller's first prompt does not wait for them.
@@ -67,16 +136,18 @@ async fn exit_when_idle(gateway: Gateway, activity: Activity, after: Duration) {
 }
 
 /// First the callers get their answers, then the sessions stop where they are.
-async fn wind_down(gateway: &Gateway, mut serving: JoinSet<std::io::Result<()>>) {
+async fn wind_down(gateway: &Gateway, mut serving: JoinSet<()>) {
     gateway.changing.close();
+    gateway.streams.close();
     let answered = async {
         gateway.changing.wait().await;
         while serving.join_next().await.is_some() {}
+        gateway.streams.wait().await;
     };
-    if timeout(GRACE, answered).await.is_err() {
+    if timeout(ANSWERS, answered).await.is_err() {
         tracing::warn!("some callers are cut off");
     }
-    if timeout(GRACE, gateway.runtime.stop()).await.is_err() {
+    if timeout(SESSIONS, gateway.runtime.stop()).await.is_err() {
         tracing::warn!("some sessions did not stop in time; they go on when the next gateway starts");
     }
 }

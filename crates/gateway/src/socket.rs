@@ -1,15 +1,10 @@
 //! The Unix socket: for this user alone, in a directory of theirs.
 
-use crate::activity::{Activity, Guard};
 use proto::{Code, Error};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 
 /// A bound socket.
@@ -39,8 +34,8 @@ impl Socket {
         Ok(Self { listener, file: File { path: path.to_owned(), device: meta.dev(), inode: meta.ino() } })
     }
 
-    pub(crate) fn split(self, activity: Activity) -> (Listener, File) {
-        (Listener { listener: self.listener, activity }, self.file)
+    pub(crate) fn split(self) -> (Listener, File) {
+        (Listener { listener: self.listener }, self.file)
     }
 }
 
@@ -98,62 +93,23 @@ fn refused(path: &Path, why: &str) -> Error {
 /// Accepts connections of this user.
 pub(crate) struct Listener {
     listener: UnixListener,
-    activity: Activity,
 }
 
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = ();
-
-    async fn accept(&mut self) -> (Connection, ()) {
+impl Listener {
+    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
         loop {
-            let guard = self.activity.enter().await;
-            match self.listener.accept().await {
-                Ok((stream, _)) if is_ours(&stream) => return (Connection { stream, _guard: guard }, ()),
-                Ok(_) => tracing::warn!("a connection of another user was refused"),
-                Err(error) => {
-                    tracing::error!(%error, "cannot accept a connection");
-                    // Out of descriptors: some are given back in a while.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
+            let (stream, _) = self.listener.accept().await?;
+            if is_ours(&stream) {
+                return Ok(stream);
             }
+            tracing::warn!("a connection of another user was refused");
         }
-    }
-
-    fn local_addr(&self) -> io::Result<()> {
-        Ok(())
     }
 }
 
 /// A check that cannot run denies.
 fn is_ours(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == user())
-}
-
-/// An accepted connection, counted while it is open.
-pub(crate) struct Connection {
-    stream: UnixStream,
-    _guard: Guard,
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, into)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }
 
 #[cfg(test)]
@@ -181,8 +137,8 @@ mod tests {
     async fn a_stale_socket_is_replaced_and_the_end_removes_its_own_only() {
         let (_dir, path) = socket();
         drop(Socket::bind(&path).unwrap());
-        let (_, first) = Socket::bind(&path).unwrap().split(Activity::new());
-        let (_, second) = Socket::bind(&path).unwrap().split(Activity::new());
+        let (_, first) = Socket::bind(&path).unwrap().split();
+        let (_, second) = Socket::bind(&path).unwrap().split();
         if (first.device, first.inode) != (second.device, second.inode) {
             first.remove();
             assert!(path.exists());

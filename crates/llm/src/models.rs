@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The name the built-in model is reached by, whatever else is configured.
 pub const OFFLINE: &str = "offline";
 
+/// The longest name of a model, provider included.
+const LONGEST: usize = 256;
+
 /// Most names offered when one is not known.
 const CANDIDATES: usize = 10;
 
@@ -62,6 +65,11 @@ impl Models {
 
     /// The provider of `provider/model` and what is known about the model. A model's own name may contain `/`.
     pub fn resolve(&self, name: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
+        // Whatever somebody sends is named again in the refusal: not all of it.
+        if name.chars().count() > LONGEST {
+            let start: String = name.chars().take(40).collect();
+            return Err(self.unknown(&start, format!("`{start}…` is too long for a model's name")));
+        }
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
             return Err(self.unknown(name, format!("model `{name}` is not of the form `provider/model`")));
         };

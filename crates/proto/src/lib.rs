@@ -11,6 +11,7 @@ pub mod key;
 pub mod letter;
 pub mod message;
 pub mod methods;
+pub mod nearest;
 pub mod rule;
 pub mod run;
 pub mod sse;

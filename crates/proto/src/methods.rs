@@ -6,6 +6,7 @@
 
 use crate::letter::AskReply;
 use crate::message::History;
+use crate::nearest::nearest;
 use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -132,18 +133,50 @@ methods! {
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
 
-fn decode<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
-    let input = if input.iter().all(u8::is_ascii_whitespace) { b"{}" } else { input };
-    serde_json::from_slice(input).map_err(|error| Error::invalid(format!("the input does not fit: {error}")))
+/// Reads an input. No input at all is an empty one; a field that is not known is told apart from one that is mistyped.
+pub fn decode<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
+    let input = match input.trim_ascii() {
+        b"" => b"{}",
+        input if input.starts_with(b"{") => input,
+        // The decoder would take a list of values for the fields in their order.
+        _ => return Err(misfit("it is not an object")),
+    };
+    serde_json::from_slice(input).map_err(|error| misfit(&error.to_string()))
+}
+
+/// Longer messages quote the input itself.
+const LONGEST_MISFIT: usize = 500;
+
+fn misfit(why: &str) -> Error {
+    let shown: String = why.chars().take(LONGEST_MISFIT).collect();
+    let error = Error::invalid(format!("the input does not fit: {shown}"));
+    match misnamed(why) {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+/// What to write instead of a field that is not known, from the words of the decoder.
+fn misnamed(why: &str) -> Option<String> {
+    let (wrong, known) = why.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    Some(match nearest(wrong, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there is: {}", known.join(", ")),
+    })
 }
 
 fn unknown(name: &str) -> Error {
+    let names = || TABLE.iter().map(|row| row.name);
     let resource = name.split('.').next().unwrap_or_default();
-    let near: Vec<&str> = TABLE.iter().map(|row| row.name).filter(|n| n.starts_with(resource)).collect();
-    let all = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>();
-    let choices = if near.is_empty() || resource.is_empty() { all() } else { near };
+    let near: Vec<&str> = names().filter(|n| n.starts_with(resource)).collect();
     let shown: String = name.chars().take(80).collect();
-    Error::not_found(format!("there is no method `{shown}`")).hint(format!("there is: {}", choices.join(", ")))
+    let error = Error::not_found(format!("there is no method `{shown}`"));
+    if let Some(near) = nearest(name, names()) {
+        return error.hint(format!("did you mean `{near}`?"));
+    }
+    let choices = if near.is_empty() || resource.is_empty() { names().collect() } else { near };
+    error.hint(format!("there is: {}", choices.join(", ")))
 }
 
 /// No input.
@@ -708,4 +741,37 @@ pub struct AgentRow {
 #[serde(deny_unknown_fields, default)]
 pub struct StopInput {
     pub force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn hint<T: DeserializeOwned + std::fmt::Debug>(input: &str, expected: Option<&str>) {
+        assert_eq!(decode::<T>(input.as_bytes()).unwrap_err().hint.as_deref(), expected, "{input}");
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_the_nearest_known_one() {
+        hint::<AgentInput>(r#"{"mesage": "x"}"#, Some("did you mean `message`?"));
+        hint::<AgentInput>(r#"{"session_key": "x"}"#, Some("did you mean `sessionKey`?"));
+        hint::<StopInput>(r#"{"colour": 1}"#, Some("there is: force"));
+        hint::<Nothing>(r#"{"a": 1}"#, None);
+        hint::<StopInput>(r#"{"force": 1}"#, None);
+        assert!(decode::<Nothing>(b" \n").is_ok());
+        assert!(decode::<StopInput>(b"[true]").is_err());
+    }
+
+    #[test]
+    fn an_unknown_method_is_told_with_the_nearest_ones() {
+        assert_eq!(unknown("session.list").hint.as_deref(), Some("did you mean `sessions.list`?"));
+        assert!(unknown("chat.wave").hint.is_some_and(|hint| hint.contains("chat.send")));
+    }
+
+    #[test]
+    fn a_misfit_does_not_repeat_a_large_input() {
+        let input = format!(r#"{{"{}": 1}}"#, "x".repeat(1 << 20));
+        assert!(decode::<StopInput>(input.as_bytes()).unwrap_err().message.len() < 1000);
+    }
 }

@@ -9,6 +9,7 @@ macro_rules! tagged {
         $(#[$meta])*
         #[derive(Debug, Clone, serde::Serialize)]
         #[serde(tag = "type")]
+        #[allow(clippy::large_enum_variant, reason = "an entry is read once and kept as text")]
         pub enum $name { $($(#[$doc])* #[serde(rename = $tag)] $variant($ty),)* }
 
         impl $name {

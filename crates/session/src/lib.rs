@@ -20,7 +20,7 @@ mod waiters;
 
 pub use agents::{Agents, Profile};
 pub use hub::{Hub, Seen};
-pub use runtime::{Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -36,6 +36,11 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
+    pub between: Between,
+}
+
+/// What holds between sessions.
+pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
@@ -44,6 +49,13 @@ pub struct Deps {
     pub ping_pong: u32,
     /// Blanks secrets where transcripts are read.
     pub redactor: rules::redact::Redactor,
+}
+
+impl Default for Between {
+    fn default() -> Self {
+        let redactor = rules::redact::Redactor::new([]);
+        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+    }
 }
 
 /// A handle to everything that runs; cloning shares it.
@@ -135,10 +147,10 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
-            access: Arc::new(deps.access),
-            child_tools: deps.child_tools,
-            ping_pong: deps.ping_pong,
-            redactor: deps.redactor,
+            access: Arc::new(deps.between.access),
+            child_tools: deps.between.child_tools,
+            ping_pong: deps.between.ping_pong,
+            redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
             actors: TaskTracker::new(),
@@ -431,9 +443,7 @@ impl Runtime {
             let waiter = self.inner.waiters.join(run.root.as_str());
             let mut changed = std::pin::pin!(waiter.changed());
             changed.as_mut().enable();
-            let row = self.session(&run.session).await?;
-            let below = self.inner.store.busy_below(&run.session, 1).await?;
-            if !row.status.is_busy() && below.is_empty() {
+            if self.inner.store.is_quiet(&run.session).await? {
                 return Ok(());
             }
             self.check_trouble(&run.session)?;
@@ -585,6 +595,10 @@ impl Inner {
 
     async fn session(&self, id: &SessionId) -> Result<Session, Error> {
         self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
+    }
+
+    pub(crate) fn blanked(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
     }
 
     /// Blanks secrets in a message; true when there were some.

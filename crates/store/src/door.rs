@@ -40,6 +40,10 @@ pub trait Store: Send + Sync {
     /// Busy descendants of a session, nearest first; for cancelling and for knowing when a tree is quiet.
     async fn busy_below(&self, session: &SessionId, limit: usize) -> Result<Vec<SessionId>, Error>;
 
+    /// Whether neither a session nor anything below it is busy, seen at one moment: a child that ends and the parent that
+    /// its end wakes are never both seen at rest.
+    async fn is_quiet(&self, session: &SessionId) -> Result<bool, Error>;
+
     /// How many direct children are live: neither ended nor archived.
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error>;
 

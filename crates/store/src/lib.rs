@@ -5,6 +5,8 @@
 
 mod door;
 pub mod memory;
+#[cfg(feature = "power")]
+mod power;
 mod ready;
 pub mod sqlite;
 

@@ -23,3 +23,13 @@ mod sqlite {
 
     convoke_store::every_rule!(open);
 }
+
+/// The suite once more, on a disk that would lose what is not synced: until it does, nobody can tell.
+#[cfg(feature = "power")]
+#[test]
+fn a_disk_that_may_lose_power_is_a_disk() {
+    let itself = std::env::current_exe().unwrap();
+    let again = std::process::Command::new(itself).arg("sqlite::").env("CONVOKE_POWER_SEED", "5").output().unwrap();
+    let told = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success() && !told.contains(" 0 passed"), "{told}");
+}

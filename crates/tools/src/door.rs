@@ -78,8 +78,8 @@ pub struct Waited<'a> {
 pub struct Spec {
     pub name: &'static str,
     pub description: &'static str,
-    /// JSON Schema of the arguments.
-    pub schema: Box<RawValue>,
+    /// Makes the JSON Schema of the arguments. Not the schema itself: names are looked up with every call, schemas are not.
+    pub schema: fn() -> Box<RawValue>,
     /// Names of other products for the same thing, accepted in calls and rules.
     pub aliases: &'static [&'static str],
     /// The permission its calls ask for (`edit` for write and edit); used to hide the tool when that is denied whole.
@@ -92,7 +92,7 @@ pub struct Spec {
 
 impl Spec {
     pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, schema: schema::<A>(), aliases: &[], permission: name, waits: false, json: false }
+        Self { name, description, schema: schema::<A>, aliases: &[], permission: name, waits: false, json: false }
     }
 
     #[must_use]
@@ -127,6 +127,10 @@ fn schema<A: JsonSchema>() -> Box<RawValue> {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<A>();
     schema.remove("title");
+    // Some servers refuse a schema without it.
+    if schema.get("properties").is_none() {
+        schema.insert("properties".into(), serde_json::json!({}));
+    }
     serde_json::value::to_raw_value(&schema).expect("a schema is JSON")
 }
 
@@ -309,7 +313,7 @@ fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<T::Args, Error> {
             "the arguments of `{}` do not fit{place}: {}. They must be JSON of this schema: {}",
             spec.name,
             error.inner(),
-            spec.schema.get()
+            (spec.schema)().get()
         ))
     })
 }

@@ -126,3 +126,63 @@ pub struct Unsent {
     pub key: Option<String>,
     pub error: Error,
 }
+
+/// Doors that are closed: for a tool that is run without a session around it.
+pub struct Closed;
+
+fn closed() -> Error {
+    Error::new(proto::Code::Unavailable, "No session context")
+}
+
+#[async_trait]
+impl Spawner for Closed {
+    async fn spawn(&self, _: Spawn) -> Result<Spawned, Error> {
+        Err(closed())
+    }
+}
+
+#[async_trait]
+impl Directory for Closed {
+    async fn list(&self, _: ListInput) -> Result<ListOutput, Error> {
+        Err(closed())
+    }
+
+    async fn history(&self, _: HistoryInput) -> Result<History, Error> {
+        Err(closed())
+    }
+
+    async fn status(&self, _: Option<&str>) -> Result<StatusReport, Error> {
+        Err(closed())
+    }
+
+    fn agents(&self) -> Vec<AgentRow> {
+        Vec::new()
+    }
+
+    async fn children(&self) -> Result<Vec<SessionInfo>, Error> {
+        Err(closed())
+    }
+
+    fn owner(&self) -> String {
+        String::new()
+    }
+}
+
+#[async_trait]
+impl Office for Closed {
+    async fn send(&self, _: Message) -> Result<Sent, Unsent> {
+        Err(Unsent { run: RunId::new(), key: None, error: closed() })
+    }
+
+    async fn steer(&self, _: &SessionId, _: &str) -> Result<(), Error> {
+        Err(closed())
+    }
+
+    async fn kill(&self, _: &SessionId) -> Result<bool, Error> {
+        Err(closed())
+    }
+
+    async fn could_be_woken(&self) -> Result<bool, Error> {
+        Err(closed())
+    }
+}

@@ -84,7 +84,7 @@ mod tests {
                 assert!(names.insert(alias), "`{alias}` of `{}` is taken", spec.name);
             }
             assert!(spec.description.trim().len() > 40, "`{}` has no prompt", spec.name);
-            let schema: serde_json::Value = serde_json::from_str(spec.schema.get()).unwrap();
+            let schema: serde_json::Value = serde_json::from_str((spec.schema)().get()).unwrap();
             assert_eq!(schema["type"], "object", "`{}`", spec.name);
             for (name, property) in schema["properties"].as_object().unwrap() {
                 assert!(property["description"].is_string(), "`{name}` of `{}` is not described", spec.name);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_inputs_are_named_as_the_spec_names_them() {
         let inputs = |name: &str| -> Vec<String> {
-            let schema: serde_json::Value = serde_json::from_str(find(name).unwrap().spec().schema.get()).unwrap();
+            let schema: serde_json::Value = serde_json::from_str((find(name).unwrap().spec().schema)().get()).unwrap();
             schema["properties"].as_object().unwrap().keys().cloned().collect()
         };
         assert_eq!(inputs("read"), ["filePath", "offset", "limit"]);

@@ -1,8 +1,7 @@
 //! For tests of tools: a folder and a context for calls in it.
 
 use crate::process::Reaper;
-use crate::{Access, AnyTool, Error, Spawn, Spawned, Spawner, ToolCx};
-use async_trait::async_trait;
+use crate::{Access, AnyTool, ToolCx};
 use proto::{CallId, SessionId};
 use serde_json::value::to_raw_value;
 use std::path::{Path, PathBuf};
@@ -52,7 +51,9 @@ impl Place {
             cancel: CancellationToken::new(),
             // Never started here: commands are tested with real processes in `tests/processes`.
             processes: Arc::new(Reaper::new("/nowhere".into(), Vec::new())),
-            spawner: Arc::new(NoChildren),
+            spawner: Arc::new(crate::doors::Closed),
+            directory: Arc::new(crate::doors::Closed),
+            office: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
         }
     }
@@ -67,14 +68,5 @@ impl Place {
     pub(crate) fn asks(&self, tool: &dyn AnyTool, input: serde_json::Value) -> Vec<String> {
         let accesses = tool.access(&to_raw_value(&input).unwrap(), &self.cx()).unwrap();
         accesses.iter().map(|Access { permission, pattern, .. }| format!("{permission} {pattern}")).collect()
-    }
-}
-
-struct NoChildren;
-
-#[async_trait]
-impl Spawner for NoChildren {
-    async fn spawn(&self, _: Spawn) -> Result<Spawned, Error> {
-        Err(Error::tell("no children here"))
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn show(message: &Message, paint: Paint) {
+pub(super) fn show(message: &Message, paint: Paint) {
     let who = match message.role {
         Role::User => "you",
         Role::Assistant => message.agent.as_str(),

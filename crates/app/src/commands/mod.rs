@@ -1,16 +1,22 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod attach;
 mod completions;
 mod db;
 mod demo;
 mod history;
+mod kill;
 mod models;
 mod ps;
 mod run;
+mod send;
 mod serve;
+mod spawn;
 mod stop;
+mod token;
 mod tree;
+mod wait;
 
 use crate::failure::{Failure, cannot};
 use clap::{Parser, Subcommand};
@@ -19,7 +25,7 @@ use std::future::Future;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the run failed, or the database is damaged
+  1    the run failed or is not over in time, or the database is damaged
   2    something was wrong before a run existed: usage, settings, an unknown agent, model, session or directory,
        a database that is newer or in use
   130  interrupted
@@ -39,11 +45,17 @@ enum Command {
     Run(run::Args),
     Serve(serve::Args),
     Stop(stop::Args),
+    Send(send::Args),
+    Spawn(spawn::Args),
+    Wait(wait::Args),
+    Kill(kill::Args),
+    Attach(attach::Args),
     Ps(ps::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
     Models(models::Args),
+    Token(token::Args),
     Db(db::Args),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -56,11 +68,17 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::Serve(args) => serve::run(args),
             Command::Stop(args) => stop::run(args),
+            Command::Send(args) => send::run(args),
+            Command::Spawn(args) => spawn::run(args),
+            Command::Wait(args) => wait::run(args),
+            Command::Kill(args) => kill::run(args),
+            Command::Attach(args) => attach::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
             Command::Models(args) => models::run(args),
+            Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Completions(args) => completions::run(args),

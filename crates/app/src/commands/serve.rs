@@ -2,11 +2,12 @@
 
 use crate::failure::{Failure, cannot, from_store};
 use crate::home::Home;
-use crate::{terminal, wiring};
-use gateway::{Gateway, Serve, Socket};
+use crate::{duration, terminal, wiring};
+use gateway::{Gateway, Listen, Serve, Socket, Tcp};
 use proto::Error;
 use serde_json::json;
 use session::Hub;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use store::sqlite::Sqlite;
@@ -15,11 +16,20 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Run the gateway of this home: everything else talks to it
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Listen there besides the Unix socket, as ADDRESS or ADDRESS:PORT; 127.0.0.1 and the port of last time without it
+    #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with = "no_tcp")]
+    listen: Option<Address>,
     /// Listen on the Unix socket only
     #[arg(long)]
     no_tcp: bool,
+    /// Listen beyond this machine: a proxy in front of it speaks TLS
+    #[arg(long)]
+    insecure_behind_proxy: bool,
+    /// A further name this gateway is called by, such as that of the proxy; several are possible
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// End after this long without a connection and without work, such as `30s`, `10m` or `500ms`
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     idle_exit: Option<Duration>,
     /// Print JSON: a `ready` line when it accepts, or an `error` line
     #[arg(long)]
@@ -56,9 +66,6 @@ fn prepare(args: &Args) -> Result<Home, Failure> {
     let home = Home::open()?;
     start_log(&home, args.implicit)?;
     home.warn();
-    if !args.no_tcp {
-        terminal::say("warning: listening on TCP is not built yet: the Unix socket only");
-    }
     home.paths.ensure()?;
     Ok(home)
 }
@@ -71,21 +78,64 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         let store = Sqlite::open(&home.paths.state, hub.on_kept()).map_err(|error| from_store(&error))?;
         let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit)?;
         let socket = Socket::bind(&home.paths.socket())?;
+        let tcp = listen(home, args)?;
         let signals = watch_signals(gateway.clone())?;
-        announce(home, args);
-        gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit }).await;
+        announce(home, args, tcp.as_ref());
+        gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit, tcp }).await;
         signals.abort();
         Ok(())
     })
 }
 
-fn announce(home: &Home, args: &Args) {
+fn listen(home: &Home, args: &Args) -> Result<Option<Tcp>, Error> {
+    if args.no_tcp {
+        return Ok(None);
+    }
+    let usual = Listen::default();
+    let listen = Listen {
+        address: args.listen.map_or(usual.address, |listen| listen.address),
+        port: args.listen.and_then(|listen| listen.port),
+        behind_proxy: args.insecure_behind_proxy,
+        hosts: args.allow_host.clone(),
+    };
+    Tcp::bind(&home.paths.state, &listen).map(Some)
+}
+
+fn announce(home: &Home, args: &Args, tcp: Option<&Tcp>) {
     let socket = home.paths.socket();
     if args.json {
-        terminal::print_json(&json!({ "type": "ready", "socket": socket }));
-    } else {
-        terminal::print(&format!("convoke listens at {}", socket.display()));
+        terminal::print_json(&match tcp {
+            Some(tcp) => {
+                json!({ "type": "ready", "url": tcp.url(), "socket": socket, "tokenFile": tcp.token_file() })
+            }
+            None => json!({ "type": "ready", "socket": socket }),
+        });
+        return;
     }
+    terminal::print(&format!("convoke listens at {}", socket.display()));
+    if let Some(tcp) = tcp {
+        terminal::print(&format!(
+            "and at {} for whoever has a token; yours is in {}",
+            tcp.url(),
+            tcp.token_file().display()
+        ));
+    }
+}
+
+/// Where to listen, as somebody wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Address {
+    address: IpAddr,
+    port: Option<u16>,
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    let text = text.replacen("localhost", "127.0.0.1", 1);
+    if let Ok(full) = text.parse::<SocketAddr>() {
+        return Ok(Address { address: full.ip(), port: Some(full.port()) });
+    }
+    let address = text.trim_matches(['[', ']']).parse().map_err(|_| "use an address such as `127.0.0.1:7000`")?;
+    Ok(Address { address, port: None })
 }
 
 /// The first signal ends in order; the second one at once, which loses no more than a crash does.
@@ -125,32 +175,23 @@ fn start_log(home: &Home, implicit: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A number with `ms`, `s`, `m` or `h`; seconds without.
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return Err("use a number with `ms`, `s`, `m` or `h`".into()),
-    };
-    let number: u64 = number.parse().map_err(|_| "use a number with `ms`, `s`, `m` or `h`".to_owned())?;
-    number.checked_mul(factor).map(Duration::from_millis).ok_or_else(|| "that is too long".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("30s"), duration("30"));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for bad in ["", "s", "1d", "-1s", "99999999999999999999h", "18446744073709551615h"] {
-            assert!(duration(bad).is_err(), "{bad}");
+    fn addresses_have_a_port_or_none() {
+        let check = |text, ip: &str, port| {
+            assert_eq!(address(text), Ok(Address { address: ip.parse().unwrap(), port }), "{text}");
+        };
+        check("127.0.0.1", "127.0.0.1", None);
+        check("127.0.0.1:7000", "127.0.0.1", Some(7000));
+        check("localhost:7000", "127.0.0.1", Some(7000));
+        check("[::1]:7000", "::1", Some(7000));
+        check("[::1]", "::1", None);
+        check("0.0.0.0", "0.0.0.0", None);
+        for bad in ["", "x", "example.org:1", "127.0.0.1:99999", ":7000"] {
+            assert!(address(bad).is_err(), "{bad}");
         }
     }
 

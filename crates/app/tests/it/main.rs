@@ -3,6 +3,8 @@
 mod bad_input;
 mod contract;
 mod crash;
+mod doors;
+mod messages;
 mod reads;
 
 use serde_json::Value;

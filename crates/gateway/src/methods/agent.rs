@@ -18,7 +18,7 @@ impl Handle<Agent> for Gateway {
             (None, Some(key)) => self.target(key, input.cwd.as_deref()).await?,
             (None, None) => Target::New(NewSession {
                 agent: input.agent_id.clone(),
-                model: None,
+                model: input.model.clone(),
                 cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
                 label: input.label.as_deref().map(proto::key::label).transpose()?,
                 title: None,

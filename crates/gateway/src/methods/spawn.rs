@@ -59,6 +59,7 @@ impl Gateway {
     async fn root(&self, input: &SpawnInput, task: String) -> Result<Started, Error> {
         let new = NewSession {
             agent: input.agent_id.clone(),
+            model: input.model.clone(),
             cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
             label: input.label.clone(),
             ..NewSession::default()

@@ -1,17 +1,25 @@
 //! The gateway as its callers see it: a real socket and the real client, over a store in memory and the offline model.
 
+mod doors;
 mod events;
+mod hostile;
 mod methods;
+mod web_socket;
 
 use client::Client;
-use convoke_gateway::{Gateway, Identity, Serve, Socket, serve};
+use convoke_gateway::{Gateway, Identity, Listen, Serve, Socket, Tcp, serve, tokens};
 use proto::SessionId;
 use proto::entry::{Entry, Notice};
+use proto::methods::Scope;
+use serde_json::Value;
 use session::{Agents, Deps, Hub, NewSession, Runtime};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use store::memory::Memory;
 use store::{Batch, Fence};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tools::process::Reaper;
 
 /// A gateway that listens. Dropping it stops it.
@@ -27,8 +35,22 @@ impl World {
         Self::serve(Serve::default()).await
     }
 
-    async fn serve(options: Serve) -> Self {
+    /// Over TCP too.
+    async fn tcp() -> (Self, Site) {
         let dir = tempfile::tempdir().unwrap();
+        let tcp = Tcp::bind(dir.path(), &Listen::default()).unwrap();
+        let token = std::fs::read_to_string(tcp.token_file()).unwrap();
+        let url = tcp.url();
+        let address = url.trim_start_matches("http://").to_owned();
+        let world = Self::start(dir, Serve { idle_exit: None, tcp: Some(tcp) }).await;
+        (world, Site { url, address, token })
+    }
+
+    async fn serve(options: Serve) -> Self {
+        Self::start(tempfile::tempdir().unwrap(), options).await
+    }
+
+    async fn start(dir: tempfile::TempDir, options: Serve) -> Self {
         let hub = Hub::default();
         let runtime = Runtime::new(Deps {
             store: Arc::new(Memory::new(hub.on_kept())),
@@ -39,6 +61,7 @@ impl World {
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
+            between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
         let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap());
@@ -47,6 +70,11 @@ impl World {
         let serving = tokio::spawn(serve(gateway.clone(), socket, options));
         let client = Client::connect(&path).await.unwrap();
         Self { dir, gateway, client, serving }
+    }
+
+    /// A new token.
+    fn token(&self, name: &str, scopes: &[Scope]) -> String {
+        tokens::add(self.dir.path(), name, scopes, None).unwrap().token
     }
 
     /// A session without a run.
@@ -70,4 +98,108 @@ impl Drop for World {
 
 fn notices(count: usize, text: &str) -> Vec<Entry> {
     (0..count).map(|_| Entry::Notice(Notice { text: text.into() })).collect()
+}
+
+/// Where a gateway listens over TCP, with the token of its own user.
+struct Site {
+    url: String,
+    address: String,
+    token: String,
+}
+
+/// An answer as it came over the wire.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.body))
+    }
+
+    #[track_caller]
+    fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Site {
+    fn bearer(&self) -> String {
+        bearer(&self.token)
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.unwrap()
+    }
+
+    /// One request, with exactly these headers but for its end.
+    async fn raw(&self, first: &str, headers: &[&str], body: &[u8]) -> Answer {
+        let mut request = format!("{first} HTTP/1.1\r\nconnection: close\r\n");
+        for header in headers {
+            request.push_str(header);
+            request.push_str("\r\n");
+        }
+        request.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // A refused body may not be read to its end.
+        let _ = stream.write_all(body).await;
+        let mut answer = Vec::new();
+        let _ =
+            tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("no answer");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    /// A request as it should be, with `headers` besides.
+    async fn ask(&self, first: &str, headers: &[&str], body: &[u8]) -> Answer {
+        let host = format!("host: {}", self.address);
+        let mut all = vec![host.as_str(), "content-type: application/json"];
+        all.extend(headers);
+        self.raw(first, &all, body).await
+    }
+
+    /// An open stream of events, after its head.
+    async fn events(&self, query: &str, headers: &[&str]) -> Stream {
+        let mut stream = self.connect().await;
+        let mut request = format!("GET /events{query} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        for header in headers {
+            request.push_str(header);
+            request.push_str("\r\n");
+        }
+        stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
+        Stream { stream, seen: Vec::new() }
+    }
+}
+
+fn bearer(token: &str) -> String {
+    format!("authorization: Bearer {token}")
+}
+
+/// A connection that is read bit by bit.
+struct Stream {
+    stream: TcpStream,
+    seen: Vec<u8>,
+}
+
+impl Stream {
+    /// Reads until these words have come; false when the connection ended before.
+    async fn until(&mut self, words: &str) -> bool {
+        loop {
+            if String::from_utf8_lossy(&self.seen).contains(words) {
+                return true;
+            }
+            let mut chunk = [0; 64 * 1024];
+            let read = tokio::time::timeout(Duration::from_secs(20), self.stream.read(&mut chunk));
+            match read.await.expect("nothing comes") {
+                Ok(0) | Err(_) => return false,
+                Ok(read) => self.seen.extend_from_slice(&chunk[..read]),
+            }
+        }
+    }
 }

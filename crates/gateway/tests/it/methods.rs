@@ -114,6 +114,8 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         agent: "build".into(),
         model: "p/m".into(),
         provenance: None,
+        conversation: None,
+        until: None,
     };
     let reply = Reply {
         step: 1,
@@ -197,7 +199,7 @@ async fn an_abort_ends_a_run_as_cancelled() {
 
 #[tokio::test]
 async fn an_idle_gateway_ends_and_takes_its_socket_along() {
-    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)) };
+    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)), tcp: None };
     let mut world = World::serve(options).await;
     (&mut world.serving).await.unwrap();
     assert!(!world.dir.path().join("run/s.sock").exists());

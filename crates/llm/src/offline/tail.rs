@@ -122,7 +122,10 @@ fn is_prompt(messages: &[Bytes], at: usize) -> bool {
     }
     let Ok(Kept::User { text }) = serde_json::from_slice(&messages[at]) else { return false };
     let before = at.checked_sub(1).map(|before| serde_json::from_slice(&messages[before]));
-    !is_aside(&text) || matches!(before, Some(Ok(Kept::Assistant { calls, .. })) if calls.is_empty())
+    // News of an agent is answered whatever came before it: whoever yielded for it ended on a call.
+    !is_aside(&text)
+        || text.contains("<agent-result>")
+        || matches!(before, Some(Ok(Kept::Assistant { calls, .. })) if calls.is_empty())
 }
 
 /// The runtime speaking: to be known, not to be obeyed.

@@ -55,7 +55,7 @@ pub fn decide(caller: &Party, target: &Party, act: Act, settings: &Settings) -> 
         return Decision::Allowed;
     }
     // Before everything else, so that a refusal is the same whatever else is set and whoever is asked about.
-    if relation == Relation::Other && clamped(caller, settings) {
+    if relation != Relation::Descendant && clamped(caller, settings) {
         return Decision::HIDDEN;
     }
     if act == Act::Send && takes_mail(relation, target) {

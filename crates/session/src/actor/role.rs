@@ -77,7 +77,7 @@ impl Role {
         let spec = |tool: &&'static dyn AnyTool| {
             let spec = tool.spec();
             let description = tool.describe(&self.audience).unwrap_or_else(|| spec.description.trim().to_owned());
-            ToolSpec { name: spec.name.to_owned(), description, schema: spec.schema }
+            ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)() }
         };
         provider.encode_tools(&self.tools.iter().map(spec).collect::<Vec<_>>())
     }

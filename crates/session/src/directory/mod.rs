@@ -99,6 +99,10 @@ impl Directory<'_> {
     async fn add_messages(&self, sessions: &mut [SessionInfo], limit: u32) -> Result<(), Error> {
         for row in sessions {
             let Some(session) = self.rt.store.session(&row.session_id).await? else { continue };
+            // Seeing that a session is there is less than reading it.
+            if !self.guard.sees(&session, Act::History) {
+                continue;
+            }
             let input = HistoryInput { limit: Some(limit), ..HistoryInput::default() };
             row.messages = self.page(&session, &input).await?.messages;
         }
@@ -141,6 +145,10 @@ impl Directory<'_> {
     /// In tools keys are display keys.
     fn shorten(&self, row: &mut SessionInfo) {
         row.key.clone_from(&row.display_key);
+        // A child's title is the beginning of its task.
+        for text in [&mut row.title, &mut row.display_name].into_iter().flatten() {
+            *text = self.rt.blanked(text);
+        }
         for child in &mut row.child_sessions {
             *child = self.rt.display_key(child);
         }

@@ -89,7 +89,7 @@ impl tools::Directory for Doors {
     fn agents(&self) -> Vec<AgentRow> {
         let allowed = |name: &str| self.caller.policy.judge("task", name).action != Action::Deny;
         let agents = self.rt.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
-        agents.map(|agent| agent.row()).collect()
+        agents.map(crate::agents::Profile::row).collect()
     }
 
     async fn children(&self) -> Result<Vec<SessionInfo>, Error> {

@@ -78,9 +78,8 @@ impl Inner {
             }
         };
         let attachments = keep(&self.attachments(&session.id), &request.attachments)?;
-        let model = request.model.clone().or(profile.model.clone()).unwrap_or_else(|| order.model.to_owned());
         let body = Prompt {
-            model: Some(model),
+            model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             ..Prompt::text(with_attachments(&request.prompt, &attachments))
         };
@@ -115,6 +114,7 @@ impl Inner {
         let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
         let Some(profile) = self.agents.get(name).ok().filter(usable) else {
             let can: Vec<&str> = self.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
+            let name: String = name.chars().take(64).collect();
             let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
             return Err(Error::not_found(why));
         };
@@ -189,7 +189,8 @@ impl Inner {
             mode: if request.stays { Mode::Session } else { Mode::Run },
             cleanup: request.cleanup,
             label,
-            model: request.model.clone().or(profile.model.clone()),
+            // Kept, so that what wakes the child later finds it on the same model.
+            model: Some(model_of(order, request, profile)),
             title: request.title.clone().or_else(|| Some(request.prompt.chars().take(80).collect())),
             ..new_row(id, &key, &profile.name, cwd, &grant)
         })
@@ -198,6 +199,11 @@ impl Inner {
     fn attachments(&self, session: &SessionId) -> PathBuf {
         self.outputs.join("attachments").join(session.as_str())
     }
+}
+
+/// The one asked for, else the agent's, else the caller's.
+fn model_of(order: &Order<'_>, request: &Spawn, profile: &Profile) -> String {
+    request.model.clone().or(profile.model.clone()).unwrap_or_else(|| order.model.to_owned())
 }
 
 /// Puts attachments where only this user can read them. They are there before the letter that speaks of them.

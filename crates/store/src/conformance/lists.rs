@@ -236,3 +236,12 @@ pub async fn unfinished_sessions_are_the_busy_and_the_unread(bed: Bed) {
     bed.set(&busy, RowChange { status: Some(Status::Idle), ..RowChange::default() }).await;
     assert_eq!(read(Some(&idle), 9).await, [both.id]);
 }
+
+pub async fn a_tree_is_quiet_when_nobody_in_it_is_busy(bed: Bed) {
+    let top = bed.root("top").await;
+    let below = bed.child(&top, "below").await;
+    assert!(bed.store.is_quiet(&top.id).await.unwrap());
+    bed.post(crate::conformance::bed::request(&below)).await.unwrap();
+    assert!(!bed.store.is_quiet(&top.id).await.unwrap());
+    assert!(!bed.store.is_quiet(&below.id).await.unwrap());
+}

@@ -39,6 +39,7 @@ macro_rules! every_rule {
             a_refused_commit_changes_nothing,
             a_refused_operation_leaves_its_neighbours_intact,
             waking_reads_from_the_base,
+            a_tree_is_quiet_when_nobody_in_it_is_busy,
             spans_page_both_ways,
             a_fork_shares_its_prefix,
             a_fork_of_a_fork_reads_through_both,

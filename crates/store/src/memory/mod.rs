@@ -145,6 +145,14 @@ impl Store for Memory {
         })
     }
 
+    async fn is_quiet(&self, session: &SessionId) -> Result<bool, Error> {
+        self.read(|state| {
+            let Some(top) = state.sessions.get(session) else { return Ok(true) };
+            let busy = |row: &Row| row.session.path.starts_with(&top.session.path) && row.session.status.is_busy();
+            Ok(!state.sessions.rows().values().any(busy))
+        })
+    }
+
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {
         self.read(|state| {
             let is_child = |row: &&Row| row.session.parent.as_ref() == Some(session) && is_live(&row.session);

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::time::Duration;
 
 // Older ones can damage a database in WAL mode when two connections checkpoint at once.
@@ -58,6 +59,10 @@ fn look(place: &Place, file: &mut File) -> std::result::Result<(), Error> {
     if length == 0 {
         // SQLite would throw the log away with it.
         return if log == 0 { Ok(()) } else { Err(place.damaged("the file is empty, but its log is not")) };
+    }
+    // A cut while the file was made: the journal undoes what there is of it, and SQLite plays it back.
+    if fs::metadata(place.database().with_extension("db-journal")).is_ok_and(|journal| journal.len() > 0) {
+        return Ok(());
     }
     let mut header = [0; 100];
     if length < 100 {
@@ -128,12 +133,25 @@ pub(super) fn visitor(place: &Place) -> Result<Connection> {
 
 fn connect(place: &Place, access: OpenFlags) -> Result<Connection> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(place.database(), flags)?;
+    let connection = open(&place.database(), flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Undo pages of a savepoint stay in memory; a file for them would cost more than the savepoint.
     connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF;")?;
     Ok(connection)
+}
+
+#[cfg(not(feature = "power"))]
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    Ok(Connection::open_with_flags(path, flags)?)
+}
+
+#[cfg(feature = "power")]
+fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    Ok(match crate::power::vfs()? {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs)?,
+        None => Connection::open_with_flags(path, flags)?,
+    })
 }
 
 /// True for an empty database. A strange one is refused: it would be somebody else's data.

@@ -44,7 +44,7 @@ impl Sqlite {
     }
 
     /// `tune` changes the connection that writes; a test makes its disk small with it.
-    fn open_with(
+    pub(crate) fn open_with(
         dir: &Path,
         on_kept: OnKept,
         tune: impl FnOnce(&Connection) -> rusqlite::Result<()>,
@@ -127,6 +127,11 @@ impl Store for Sqlite {
     async fn busy_below(&self, session: &SessionId, limit: usize) -> Result<Vec<SessionId>, Error> {
         let session = session.clone();
         self.readers.read(move |db| read::busy_below(db, &session, limit)).await
+    }
+
+    async fn is_quiet(&self, session: &SessionId) -> Result<bool, Error> {
+        let session = session.clone();
+        self.readers.read(move |db| read::is_quiet(db, &session)).await
     }
 
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {

@@ -227,6 +227,11 @@ pub(super) fn busy_below(connection: &Connection, id: &SessionId, limit: usize) 
     all(connection, &sql, params![tree, from, to, most(limit)], |row| session_id(text(row, 0)?))
 }
 
+pub(super) fn is_quiet(connection: &Connection, id: &SessionId) -> Result<bool> {
+    let own = session(connection, id)?.is_some_and(|row| row.status.is_busy());
+    Ok(!own && busy_below(connection, id, 1)?.is_empty())
+}
+
 pub(super) fn live_children(connection: &Connection, id: &SessionId) -> Result<u64> {
     let sql = format!("SELECT count(*) FROM sessions s WHERE s.parent = ?1 AND {NOT_ENDED} AND s.archived = 0");
     let count: i64 = prepare(connection, &sql)?.query_row([id.as_str()], |row| row.get(0))?;

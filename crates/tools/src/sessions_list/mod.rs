@@ -32,6 +32,7 @@ pub struct Args {
     /// Only sessions of this agent.
     #[serde(default, alias = "agent_id")]
     agent_id: Option<String>,
+    /// Only the session with this label.
     #[serde(default)]
     label: Option<String>,
     /// Only children of this session.

@@ -40,6 +40,7 @@ pub struct Args {
     /// channel, `none` brings nothing back.
     #[serde(default)]
     delivery: Delivery,
+    /// Whom the receiver reads it from: `user`, as by default.
     #[serde(default)]
     role: Role,
 }

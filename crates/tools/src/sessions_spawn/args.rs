@@ -36,6 +36,7 @@ pub struct Args {
     /// `provider/model`; the agent's or yours without it.
     #[serde(default)]
     model: Option<String>,
+    /// How hard it is to think, where the model can be told.
     #[serde(default)]
     #[expect(dead_code, reason = "accepted; no wire has thinking levels yet")]
     thinking: Option<String>,
@@ -61,6 +62,7 @@ pub struct Args {
     /// `delete` hides it once its answer is delivered.
     #[serde(default)]
     cleanup: Cleanup,
+    /// `require` starts it only inside a sandbox.
     #[serde(default)]
     sandbox: Sandbox,
     /// Only with `runtime: "acp"`.
@@ -75,6 +77,7 @@ pub struct Args {
     /// True, as by default: you go on, and its answer comes as a message. False: you wait for it here.
     #[serde(default = "yes")]
     background: bool,
+    /// `fresh`: it knows only its task.
     #[serde(default)]
     context: Context,
     #[serde(flatten)]

@@ -21,6 +21,7 @@ const MOST_SECONDS: u64 = 600;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
+    /// What to do with them.
     action: Action,
     /// Which child: its number in the list, its label, key or run id (or the beginning of one), `last` or `all`.
     #[serde(default)]

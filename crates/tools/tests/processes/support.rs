@@ -1,7 +1,7 @@
 //! What the cases share: a place, commands, and a look at which processes live.
 
+use convoke_tools::ToolCx;
 use convoke_tools::process::{Command, Error, Finished, Processes, Reaper};
-use convoke_tools::{Spawn, Spawned, Spawner, ToolCx};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -62,21 +62,14 @@ impl Place {
             dir,
             cancel: CancellationToken::new(),
             processes: Arc::<Reaper>::clone(&self.reaper),
-            spawner: Arc::new(NoChildren),
+            spawner: Arc::new(convoke_tools::doors::Closed),
+            directory: Arc::new(convoke_tools::doors::Closed),
+            office: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;
         output.map(|output| output.text).map_err(|error| error.to_string())
-    }
-}
-
-struct NoChildren;
-
-#[async_trait::async_trait]
-impl Spawner for NoChildren {
-    async fn spawn(&self, _: Spawn) -> Result<Spawned, convoke_tools::Error> {
-        Err(convoke_tools::Error::tell("no children here"))
     }
 }
 

@@ -5,7 +5,7 @@ mod input;
 mod output;
 
 pub(super) use follow::Reply;
-pub(super) use output::Format;
+pub(super) use output::{Format, Output, event_line};
 
 use super::block_on;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
@@ -14,7 +14,6 @@ use crate::reach::reach;
 use crate::{terminal, wiring};
 use client::Client;
 use follow::{Follow, Interrupts};
-use output::Output;
 use proto::methods::{Accepted, Agent, AgentInput, Selector, SessionsResolve, WaitStatus};
 use proto::{Reference, RunId};
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ pub(crate) enum Format {
     Json,
 }
 
-pub(super) struct Output {
+pub(in crate::commands) struct Output {
     format: Format,
     paint: Paint,
     root: Option<SessionId>,
@@ -27,9 +27,24 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(format: Format, plain: bool) -> Self {
+    pub(in crate::commands) fn new(format: Format, plain: bool) -> Self {
         let paint = Paint::stderr(plain);
         Self { format, paint, root: None, agents: HashMap::new(), calls: HashMap::new() }
+    }
+
+    /// Lines of this session stand for themselves; those of others say whose they are.
+    pub(in crate::commands) fn watch(&mut self, root: &SessionId) {
+        self.root = Some(root.clone());
+    }
+
+    /// A session was seen to run as this agent.
+    pub(in crate::commands) fn runs_as(&mut self, session: &SessionId, agent: &str) {
+        self.agents.insert(session.clone(), agent.to_owned());
+    }
+
+    /// Who a session runs as, as far as it was seen.
+    pub(in crate::commands) fn agent(&self, session: &SessionId) -> &str {
+        self.agents.get(session).map_or("agent", String::as_str)
     }
 
     /// First of all: which session it is.
@@ -46,10 +61,10 @@ impl Output {
         }
     }
 
-    pub(super) fn event(&mut self, seen: &Seen) {
+    pub(in crate::commands) fn event(&mut self, seen: &Seen) {
         match self.format {
             Format::Json => {
-                if let Some(line) = json_line(seen) {
+                if let Some(line) = event_line(seen) {
                     terminal::print_json(&line);
                 }
             }
@@ -138,7 +153,8 @@ impl Output {
     }
 }
 
-fn json_line(seen: &Seen) -> Option<Value> {
+/// An event as a line of JSON, unless it is nobody's business.
+pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
     Some(match seen {
         Seen::Entry { session_id, seq, entry, .. } => {
             json!({ "type": "entry", "sessionId": session_id, "seq": seq, "entry": entry })

@@ -1,0 +1,94 @@
+//! `convoke send`: something said to a session that exists.
+
+use super::block_on;
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::reach::reach;
+use crate::{duration, terminal, waiting};
+use proto::methods::{SendInput, SendOutput, SessionsSend, WaitStatus, Waited};
+use proto::{Error, RunId};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Say something to a session
+///
+/// It is answered in a run of its own, after what the session is doing now. With `--wait` the answer goes to stdout.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The session: an id, a key or a label
+    #[arg(value_name = "REF")]
+    reference: String,
+    /// What to say
+    #[arg(value_name = "TEXT", required = true)]
+    text: Vec<String>,
+    /// Wait this long for the answer
+    #[arg(long, value_name = "SECS", value_parser = duration::seconds)]
+    wait: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+    let home = Home::open()?;
+    let message = args.text.join(" ");
+    if message.trim().is_empty() {
+        return Err(Error::invalid("the message is empty").hint("say what is to be done").into());
+    }
+    block_on(async {
+        let mut client = reach(&home).await?;
+        // Chosen here, so that a second attempt sends nothing twice.
+        let input = SendInput {
+            session_key: Some(args.reference),
+            message,
+            timeout_seconds: Some(0),
+            idempotency_key: Some(RunId::new().to_string()),
+            ..SendInput::default()
+        };
+        let accepted = match client.call::<SessionsSend>(input.clone()).await {
+            Err(error) if error.is_lost() => {
+                client = reach(&home).await?;
+                client.call::<SessionsSend>(input).await?
+            }
+            answered => answered?,
+        };
+        let Some(limit) = args.wait else {
+            sent(&accepted, args.json);
+            return Ok(0);
+        };
+        let waited = waiting::wait(&home, client, &accepted.run_id, Some(limit)).await?;
+        if args.json {
+            terminal::print_json(&answered(&waited));
+        } else {
+            waiting::show(&waited);
+        }
+        Ok(waiting::exit_code(waited.status))
+    })
+}
+
+fn sent(accepted: &SendOutput, as_json: bool) {
+    if as_json {
+        terminal::print_json(accepted);
+    } else {
+        terminal::print(accepted.run_id.as_str());
+        terminal::say("note: sent; `convoke wait` with this run waits for the answer");
+    }
+}
+
+/// As the tool of the same name answers (S6).
+fn answered(waited: &Waited) -> Value {
+    let mut line = json!({
+        "runId": waited.run_id,
+        "status": waited.status,
+        "sessionKey": waited.session_key,
+        "sessionId": waited.session_id,
+        "delivery": { "status": if waited.status == WaitStatus::Timeout { "pending" } else { "done" }, "mode": "reply" },
+    });
+    if let (WaitStatus::Ok, Some(text)) = (waited.status, &waited.text) {
+        line["reply"] = json!(text);
+    }
+    if let Some(error) = &waited.error {
+        line["error"] = json!(error);
+    }
+    line
+}

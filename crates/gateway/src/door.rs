@@ -1,0 +1,120 @@
+//! What a request has to pass before anything is served, in this order: throttle, host, origin, token, content type. The
+//! size of the body is checked where it is read.
+
+use crate::caller::{Caller, unauthorized};
+use crate::hosts;
+use crate::throttle::Throttle;
+use crate::tokens::Tokens;
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use proto::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where a connection came in.
+#[derive(Clone)]
+pub(crate) enum Door {
+    /// The kernel has told who it is: the user whose gateway this is.
+    Socket,
+    Tcp {
+        peer: SocketAddr,
+        local: SocketAddr,
+        checks: Arc<Checks>,
+    },
+}
+
+/// What every TCP connection shares.
+pub(crate) struct Checks {
+    pub(crate) tokens: Tokens,
+    pub(crate) throttle: Throttle,
+    /// Further names of this gateway.
+    pub(crate) hosts: Vec<String>,
+}
+
+/// The one thing that is told to everybody: that somebody is there.
+pub(crate) const OPEN: &str = "/healthz";
+
+impl Door {
+    /// Who this is. Nobody in particular only where everybody may enter.
+    pub(crate) fn admit(&self, request: &Parts) -> Result<Option<Caller>, Error> {
+        let (peer, local, checks) = match self {
+            Self::Socket => return Ok(Some(Caller::owner())),
+            Self::Tcp { peer, local, checks } => (peer, local, checks),
+        };
+        let presents = request.headers.contains_key(header::AUTHORIZATION);
+        let throttled = if presents { checks.throttle.attempt(peer.ip(), Instant::now()) } else { Ok(()) };
+        hosts::check(&request.uri, &request.headers, *local, &checks.hosts)?;
+        if request.uri.path() == OPEN {
+            if presents && throttled.is_ok() {
+                // Nothing was tried: nothing is asked here.
+                checks.throttle.forgive(peer.ip());
+            }
+            return Ok(None);
+        }
+        let caller = bearer(&request.headers).and_then(|token| checks.tokens.caller(token));
+        let Some(caller) = caller else {
+            return Err(throttled.err().unwrap_or_else(unauthorized));
+        };
+        if throttled.is_ok() {
+            checks.throttle.forgive(peer.ip());
+        }
+        check_content(request)?;
+        Ok(Some(caller))
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Tcp { .. } => "tcp",
+        }
+    }
+}
+
+/// The token of exactly one well-formed header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// A form or a text is what a page of somebody else could send without asking.
+fn check_content(request: &Parts) -> Result<(), Error> {
+    if request.method != Method::POST {
+        return Ok(());
+    }
+    let kind = request.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Error::invalid("the body has to be JSON").hint("send `Content-Type: application/json`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[&str], expected: Option<&str>) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        assert_eq!(bearer(&headers), expected, "{values:?}");
+    }
+
+    #[test]
+    fn one_bearer_header_and_nothing_else_presents_a_token() {
+        check(&["Bearer x"], Some("x"));
+        check(&["bearer  x "], Some("x"));
+        check(&[], None);
+        check(&["Bearer"], None);
+        check(&["Bearer "], None);
+        check(&["Basic eDp5"], None);
+        check(&["x"], None);
+        check(&["Bearer x", "Bearer x"], None);
+    }
+}

@@ -1,0 +1,240 @@
+//! Methods and events over one WebSocket.
+//!
+//! Calls run beside each other and answer in whatever order they end. What is to be sent waits in one bounded queue: a
+//! peer that reads slowly slows its own calls and watchers, and nobody else's.
+
+use crate::caller::Caller;
+use crate::events::{self, Filter, Item, Watcher};
+use crate::metrics;
+use crate::{Gateway, router};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use futures_util::{SinkExt, StreamExt};
+use proto::Error;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, Sender};
+use tokio::task::JoinSet;
+
+/// The largest message, as for a body (P2).
+pub(crate) const MAX_MESSAGE: usize = 25 * 1024 * 1024;
+
+/// The largest frame: longer messages come in several.
+pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
+
+/// Calls and watchers of one connection at once. More are not read before one of them ends.
+const AT_ONCE: usize = 64;
+
+/// Watchers of one connection.
+const MAX_WATCHERS: usize = 16;
+
+/// Messages waiting to be sent.
+const QUEUE: usize = 64;
+
+/// Between two pings.
+const PING: Duration = Duration::from_secs(20);
+
+/// Without a word for this long, three pings unanswered, the peer is gone.
+const SILENCE: Duration = Duration::from_secs(65);
+
+/// The longest name a caller may give a call.
+const MAX_ID: usize = 128;
+
+/// Why a connection was closed by us, in the protocol's numbers.
+const GOING_AWAY: u16 = 1001;
+const POLICY: u16 = 1008;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    id: Value,
+    method: String,
+    #[serde(default)]
+    params: Option<Box<RawValue>>,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
+    let _counted = gateway.metrics.stream();
+    let (mut sink, mut incoming) = socket.split();
+    let (queue, mut waiting) = mpsc::channel::<Message>(QUEUE);
+    let mut writing = JoinSet::new();
+    writing.spawn(async move {
+        while let Some(message) = waiting.recv().await {
+            if sink.send(message).await.is_err() {
+                return;
+            }
+        }
+        // Says goodbye to a peer that closed first.
+        let _ = sink.close().await;
+    });
+    let mut peer = Peer { gateway, caller, queue, work: JoinSet::new(), watchers: 0 };
+    let mut heard = Instant::now();
+    let mut ping = tokio::time::interval(PING);
+    ping.reset();
+    let goodbye = loop {
+        tokio::select! {
+            message = incoming.next(), if peer.work.len() < AT_ONCE => {
+                heard = Instant::now();
+                match message {
+                    Some(Ok(Message::Text(text))) => peer.take(&text).await,
+                    Some(Ok(Message::Binary(_))) => peer.refuse(&Value::Null, &no_text()),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
+                }
+            }
+            Some(ended) = peer.work.join_next(), if !peer.work.is_empty() => {
+                peer.watchers -= usize::from(ended.unwrap_or(false));
+            }
+            // The writer ends only when the peer is gone.
+            _ = writing.join_next() => return,
+            _ = ping.tick() => {
+                // A full queue holds enough to notice a dead peer by.
+                let _ = peer.queue.try_send(Message::Ping(bytes::Bytes::new()));
+                if heard.elapsed() > SILENCE && peer.work.len() < AT_ONCE {
+                    break None;
+                }
+            }
+            () = peer.gateway.stop.cancelled() => break Some((GOING_AWAY, "the gateway stops")),
+            () = peer.caller.revoked().cancelled() => break Some((POLICY, "the token is not valid any more")),
+        }
+    };
+    peer.leave(goodbye, writing).await;
+}
+
+/// Calls get this long to end once the gateway stops; the gateway itself waits no longer.
+const GRACE: Duration = Duration::from_secs(8);
+
+struct Peer {
+    gateway: Gateway,
+    caller: Caller,
+    queue: Sender<Message>,
+    /// Calls and watchers; a watcher says so when it ends.
+    work: JoinSet<bool>,
+    watchers: usize,
+}
+
+impl Peer {
+    async fn take(&mut self, text: &str) {
+        let call: Call = match serde_json::from_str(text) {
+            Ok(call) => call,
+            Err(error) => {
+                let error = Error::invalid(format!("that is no call: {error}")).hint("send {id, method, params}");
+                return self.refuse(&Value::Null, &error);
+            }
+        };
+        if !is_name(&call.id) {
+            let error = Error::invalid("`id` has to be a number or a short text");
+            return self.refuse(&Value::Null, &error);
+        }
+        if call.method == "events.subscribe" {
+            return self.subscribe(call).await;
+        }
+        let (gateway, caller, queue) = (self.gateway.clone(), self.caller.clone(), self.queue.clone());
+        self.work.spawn(async move {
+            let answer = answer(gateway, &caller, call).await;
+            // Nobody is left to hear it.
+            let _ = queue.send(Message::Text(answer)).await;
+            false
+        });
+    }
+
+    async fn subscribe(&mut self, call: Call) {
+        match self.watcher(call.params).await {
+            Err(error) => self.refuse(&call.id, &error),
+            Ok(watcher) => {
+                self.watchers += 1;
+                self.work.spawn(tell(watcher, call.id, self.queue.clone()));
+            }
+        }
+    }
+
+    async fn watcher(&self, params: Option<Box<RawValue>>) -> Result<Watcher, Error> {
+        self.caller.require(proto::methods::Scope::Read)?;
+        if self.watchers >= MAX_WATCHERS {
+            return Err(Error::new(
+                proto::Code::LimitRate,
+                format!("this connection watches {MAX_WATCHERS} times already"),
+            )
+            .hint("watch a whole tree, or open another connection"));
+        }
+        let filter: Filter = match params {
+            None => Filter::default(),
+            Some(params) => proto::methods::decode(params.get().as_bytes())?,
+        };
+        events::watch(self.gateway.clone(), &self.caller, filter).await
+    }
+
+    /// Beside the reading, which a full queue must not hold up: it also hears that everything is over.
+    fn refuse(&mut self, id: &Value, error: &Error) {
+        let (queue, text) = (self.queue.clone(), refusal(id, error));
+        self.work.spawn(async move {
+            let _ = queue.send(Message::Text(text)).await;
+            false
+        });
+    }
+
+    /// When the gateway stops, calls under way still get their answers; watchers end by themselves.
+    async fn leave(mut self, goodbye: Option<(u16, &'static str)>, mut writing: JoinSet<()>) {
+        if goodbye.is_some_and(|(code, _)| code == GOING_AWAY) {
+            let rest = async { while self.work.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(GRACE, rest).await;
+        }
+        self.work.shutdown().await;
+        if let Some((code, reason)) = goodbye {
+            let close = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }));
+            // A peer that does not read is not waited for.
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.queue.send(close)).await;
+        }
+        drop(self);
+        let _ = tokio::time::timeout(Duration::from_secs(1), writing.join_next()).await;
+    }
+}
+
+fn is_name(id: &Value) -> bool {
+    match id {
+        Value::Number(_) => true,
+        Value::String(text) => text.len() <= MAX_ID,
+        _ => false,
+    }
+}
+
+fn no_text() -> Error {
+    Error::invalid("the message is not text").hint("send JSON in text messages")
+}
+
+fn refusal(id: &Value, error: &Error) -> Utf8Bytes {
+    json!({ "id": id, "ok": false, "error": error }).to_string().into()
+}
+
+async fn answer(gateway: Gateway, caller: &Caller, call: Call) -> Utf8Bytes {
+    let started = Instant::now();
+    let label = router::method_label(&call.method);
+    let params = call.params.map_or_else(bytes::Bytes::new, |params| params.get().to_owned().into());
+    let answered = router::call(gateway.clone(), caller, call.method, params).await;
+    let code = answered.as_ref().map_or_else(|error| metrics::name(error.code), |_| "ok");
+    gateway.metrics.called("ws", label, code, started.elapsed());
+    match answered.map(String::from_utf8) {
+        Ok(Ok(payload)) => format!(r#"{{"id":{},"ok":true,"payload":{payload}}}"#, call.id).into(),
+        Ok(Err(_)) => refusal(&call.id, &Error::internal("the answer is not text")),
+        Err(error) => refusal(&call.id, &error),
+    }
+}
+
+/// Tells events until the watcher ends or the peer is gone.
+async fn tell(mut watcher: Watcher, id: Value, queue: Sender<Message>) -> bool {
+    let accepted = format!(r#"{{"id":{id},"ok":true,"payload":{{"subscription":{id}}}}}"#);
+    if queue.send(Message::Text(accepted.into())).await.is_err() {
+        return true;
+    }
+    while let Some(item) = watcher.next().await {
+        // The connection has pings of its own.
+        let Item::Event { cursor, json } = item else { continue };
+        let cursor = cursor.map(|cursor| format!(r#","cursor":"{cursor}""#)).unwrap_or_default();
+        let text = format!(r#"{{"event":{}{cursor},"subscription":{id}}}"#, json.as_str());
+        if queue.send(Message::Text(text.into())).await.is_err() {
+            break;
+        }
+    }
+    true
+}
