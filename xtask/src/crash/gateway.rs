@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_process_is_found_by_its_argument_until_it_is_gone() {
         let mark = marker(std::process::id(), 3);
-        let mut child = Command::new("sleep").args(["60", &mark]).spawn().unwrap();
+        // It waits for a line that never comes, and starts nothing that could outlive it.
+        let mut child = Command::new("sh").args(["-c", "read line", &mark]).stdin(Stdio::piped()).spawn().unwrap();
         assert_eq!(running(|argument| argument == mark), Some(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
