@@ -148,7 +148,12 @@ mod tests {
         let mark = marker(std::process::id(), 3);
         // It waits for a line that never comes, and starts nothing that could outlive it.
         let mut child = Command::new("sh").args(["-c", "read line", &mark]).stdin(Stdio::piped()).spawn().unwrap();
-        assert_eq!(running(|argument| argument == mark), Some(child.id()));
+        // The kernel shows the arguments a moment after the program was started.
+        let seen = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            running(|argument| argument == mark)
+        });
+        assert_eq!(seen, Some(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(running(|argument| argument == mark), None);
