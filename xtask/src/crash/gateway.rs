@@ -150,7 +150,7 @@ mod tests {
         let mut child = Command::new("sh").args(["-c", "read line", &mark]).stdin(Stdio::piped()).spawn().unwrap();
         // The kernel shows the arguments a moment after the program was started.
         let seen = (0..200).find_map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
             running(|argument| argument == mark)
         });
         assert_eq!(seen, Some(child.id()));
