@@ -1,6 +1,6 @@
 //! The daemon: it answers the table of methods, lets watchers follow, and listens.
 //!
-//! Answering ([`Gateway`], [`methods`]), routing (`router`) and listening ([`socket`], [`tcp`], [`serve`]) are three
+//! Answering ([`Gateway`], [`methods`]), routing (`router`) and listening ([`socket`], [`tcp`], [`serve()`]) are three
 //! things: a command without a daemon answers without listening, and both kinds of listener serve the same routes. In
 //! front of the routes stands a `door`, which says who a caller is.
 
@@ -80,7 +80,7 @@ impl Gateway {
         &self.runtime
     }
 
-    /// Begins the graceful end; [`serve`] returns when it is over.
+    /// Begins the graceful end; [`serve()`] returns when it is over.
     pub fn stop(&self) {
         self.stop.cancel();
     }

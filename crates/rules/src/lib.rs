@@ -7,7 +7,7 @@
 //! - [`matches`](matches()): one wildcard against one text.
 //! - [`evaluate`]: one request against lists of rules.
 //! - [`Policy`]: what a session may do, below the ceilings it inherited.
-//! - [`unreachable`], [`expand`]: what a configuration needs to know about a list before it is used.
+//! - [`unreachable()`], [`expand`]: what a configuration needs to know about a list before it is used.
 //! - [`access`]: which sessions a session may list, read, write to, look at and control.
 //! - [`redact`]: secrets taken out of what is shown.
 

@@ -146,8 +146,14 @@ mod tests {
     #[test]
     fn a_process_is_found_by_its_argument_until_it_is_gone() {
         let mark = marker(std::process::id(), 3);
-        let mut child = Command::new("sleep").args(["60", &mark]).spawn().unwrap();
-        assert_eq!(running(|argument| argument == mark), Some(child.id()));
+        // It waits for a line that never comes, and starts nothing that could outlive it.
+        let mut child = Command::new("sh").args(["-c", "read line", &mark]).stdin(Stdio::piped()).spawn().unwrap();
+        // The kernel shows the arguments a moment after the program was started.
+        let seen = (0..200).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            running(|argument| argument == mark)
+        });
+        assert_eq!(seen, Some(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(running(|argument| argument == mark), None);

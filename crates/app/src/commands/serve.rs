@@ -171,7 +171,8 @@ fn start_log(home: &Home, implicit: bool) -> Result<(), Failure> {
     })?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let lines = lines.with_ansi(!implicit && !home.plain() && std::io::IsTerminal::is_terminal(&std::io::stderr()));
-    lines.init();
+    // A full disk takes the log with it. Complaining about that on the same stream would panic in the middle of the work.
+    lines.log_internal_errors(false).init();
     Ok(())
 }
 
