@@ -236,6 +236,9 @@ pub struct Switch {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The worktree that `cwd` is; a `cwd` without one is outside of any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<crate::Worktree>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -16,6 +16,7 @@ pub mod rule;
 pub mod run;
 pub mod sse;
 mod tagged;
+pub mod worktree;
 
 pub use entry::{Call, Entry, Stored};
 pub use error::{Code, Error};
@@ -26,6 +27,7 @@ pub use key::{AgentId, Key, Kind, Reference};
 pub use letter::{Body, Class, Letter};
 pub use rule::{Action, Rule};
 pub use run::{Outcome, Status, Usage};
+pub use worktree::Worktree;
 
 /// Milliseconds since the epoch: how every time is sent and stored.
 pub type Millis = i64;

@@ -181,6 +181,17 @@ pub struct Output {
     pub failed: bool,
     /// The turn is over with this call.
     pub ends_turn: bool,
+    /// The session works somewhere else from here on: in the commit that stores this result.
+    pub moves: Option<Move>,
+}
+
+/// Where a session goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Absolute and free of symlinks.
+    pub cwd: PathBuf,
+    /// The worktree it is in from then on, if it is one.
+    pub worktree: Option<proto::Worktree>,
 }
 
 /// What a call waits for, and how long.
@@ -207,6 +218,12 @@ impl Output {
     pub fn json(value: &impl serde::Serialize) -> Self {
         let raw = serde_json::value::to_raw_value(value).expect("a result is JSON");
         Self { text: raw.get().to_owned(), data: Some(raw), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn moving(mut self, to: Move) -> Self {
+        self.moves = Some(to);
+        self
     }
 
     #[must_use]
@@ -255,6 +272,7 @@ pub struct ToolCx {
     pub office: Arc<dyn Office>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
+    pub worktrees: crate::worktree::Here,
 }
 
 impl ToolCx {

@@ -169,6 +169,13 @@ impl Directory for Closed {
 }
 
 #[async_trait]
+impl crate::worktree::Tenants for Closed {
+    async fn busy_in(&self, _: &std::path::Path) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
 impl Office for Closed {
     async fn send(&self, _: Message) -> Result<Sent, Unsent> {
         Err(Unsent { run: RunId::new(), key: None, error: closed() })

@@ -8,10 +8,14 @@ pub mod bash;
 pub mod door;
 pub mod doors;
 pub mod edit;
+pub mod enter_worktree;
+pub mod exit_worktree;
 pub mod files;
+pub mod git;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+pub mod hook;
 pub mod list;
 pub mod output;
 pub mod process;
@@ -28,9 +32,10 @@ pub mod task;
 mod testing;
 mod tolerant;
 mod walk;
+pub mod worktree;
 pub mod write;
 
-pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
+pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Move, Output, Spec, Tool, ToolCx, Wait, Waited};
 pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
@@ -51,6 +56,8 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &session_status::SessionStatus,
     &subagents::Subagents,
     &agents_list::AgentsList,
+    &enter_worktree::EnterWorktree,
+    &exit_worktree::ExitWorktree,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

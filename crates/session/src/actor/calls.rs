@@ -317,6 +317,11 @@ impl Actor {
             directory: doors.clone(),
             office: doors.clone(),
             files: self.files.clone(),
+            worktrees: tools::worktree::Here {
+                settings: Arc::default(),
+                entered: None,
+                tenants: Arc::new(tools::doors::Closed),
+            },
         }
     }
 

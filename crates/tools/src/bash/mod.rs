@@ -108,6 +108,8 @@ impl Args {
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            input: None,
+            errors: None,
         }
     }
 }

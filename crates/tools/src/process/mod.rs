@@ -56,6 +56,10 @@ pub struct Command {
     pub limit: usize,
     /// The file that gets the whole output when it is longer than `limit`.
     pub spill: Option<PathBuf>,
+    /// The file it reads as its standard input; nothing without one.
+    pub input: Option<PathBuf>,
+    /// The file its standard error goes to; without one it goes where the output goes.
+    pub errors: Option<PathBuf>,
 }
 
 /// How a command ended.

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid};
 use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -51,15 +52,23 @@ fn start(order: wire::Order) -> io::Result<Pid> {
     if !std::fs::metadata(&order.dir).is_ok_and(|found| found.is_dir()) {
         return Err(io::Error::other(format!("`{}` is not a directory", order.dir.display())));
     }
+    let input = match order.input.is_empty() {
+        true => Stdio::null(),
+        false => File::open(&order.input)?.into(),
+    };
+    let errors: Stdio = match order.errors.is_empty() {
+        true => output.try_clone()?.into(),
+        false => OpenOptions::new().append(true).create(true).open(&order.errors)?.into(),
+    };
     let child = std::process::Command::new(locate(&order))
         .arg0(&order.program)
         .args(&order.args)
         .env_clear()
         .envs(order.env)
         .current_dir(&order.dir)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors)
         // A group of its own: `kill 0` in a script must not hit the runner.
         .process_group(0)
         .spawn()?;

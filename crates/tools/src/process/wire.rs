@@ -4,6 +4,7 @@ use super::{Command, Error};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// One packet from the gateway to the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,9 @@ impl Note {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) dir: OsString,
+    /// Files for standard input and standard error; empty for none.
+    pub(super) input: OsString,
+    pub(super) errors: OsString,
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
@@ -55,10 +59,19 @@ pub(super) struct Order {
 /// The most an order may hold; the kernel refuses longer argument lists anyway.
 const MAX_ORDER: usize = 16 << 20;
 
-/// A length, then NUL-ended fields: directory, program, number of arguments, arguments, names and values in turn.
+/// A length, then NUL-ended fields: directory, files for input and errors, program, number of arguments, arguments, names
+/// and values in turn.
 pub(super) fn encode(command: &Command) -> Result<Vec<u8>, Error> {
     let count = command.args.len().to_string();
-    let head = [command.dir.as_os_str().as_bytes(), command.program.as_bytes(), count.as_bytes()];
+    let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.as_os_str().to_owned()).unwrap_or_default();
+    let (input, errors) = (file(&command.input), file(&command.errors));
+    let head = [
+        command.dir.as_os_str().as_bytes(),
+        input.as_bytes(),
+        errors.as_bytes(),
+        command.program.as_bytes(),
+        count.as_bytes(),
+    ];
     let args = command.args.iter().map(String::as_bytes);
     let env = command.env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let mut bytes = vec![0; 4];
@@ -95,14 +108,15 @@ pub(super) fn read_order(from: &mut impl Read) -> io::Result<Order> {
 
 fn decode(bytes: &[u8]) -> Option<Order> {
     let mut fields = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
-    let (dir, program, count) = (fields.next()?, fields.next()?, fields.next()?);
+    let (dir, input, errors) = (fields.next()?, fields.next()?, fields.next()?);
+    let (program, count) = (fields.next()?, fields.next()?);
     let count: usize = count.to_str()?.parse().ok()?;
     let args: Vec<OsString> = fields.by_ref().take(count).collect();
     let mut env = Vec::new();
     while let Some(name) = fields.next() {
         env.push((name, fields.next()?));
     }
-    (args.len() == count).then_some(Order { dir, program, args, env })
+    (args.len() == count).then_some(Order { dir, input, errors, program, args, env })
 }
 
 /// What a runner says before it exits, in one line.
@@ -156,6 +170,8 @@ mod tests {
             timeout: Duration::from_secs(1),
             limit: 0,
             spill: None,
+            input: None,
+            errors: Some("/err or".into()),
         }
     }
 
@@ -164,6 +180,7 @@ mod tests {
         let bytes = encode(&command(&["", "two words", "ü"])).unwrap();
         let order = read_order(&mut bytes.as_slice()).unwrap();
         assert_eq!(order.dir, "/some where");
+        assert_eq!((order.input, order.errors), ("".into(), "/err or".into()));
         assert_eq!(order.args, ["", "two words", "ü"]);
         assert_eq!(order.env, [("A".into(), "".into()), ("B".into(), "x=y\nz".into())]);
     }

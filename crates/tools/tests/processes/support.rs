@@ -32,6 +32,8 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            input: None,
+            errors: None,
         }
     }
 
@@ -66,6 +68,11 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
+            worktrees: convoke_tools::worktree::Here {
+                settings: Arc::default(),
+                entered: None,
+                tenants: Arc::new(convoke_tools::doors::Closed),
+            },
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;
@@ -115,6 +122,8 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        input: None,
+        errors: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
     ExitCode::SUCCESS
