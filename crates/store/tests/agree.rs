@@ -209,6 +209,8 @@ impl Side {
             usage: Usage::default(),
             context_tokens: 0,
             attempts: 0,
+            name: None,
+            stopped: false,
             attempt_seq: 0,
             id,
         }
@@ -323,6 +325,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
             provenance: None,
             conversation: None,
             until: None,
+            shutdown: None,
         })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
@@ -380,6 +383,7 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             created: 1,
             until: 9,
             reply: None,
+            to: None,
         }),
         1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
         _ => AskChange::Close { ask: ask_id(ask), reply: None },

@@ -103,6 +103,7 @@ fn ask(session: &Session, created: i64) -> Ask {
         created,
         until: 99,
         reply: None,
+        to: None,
     }
 }
 
