@@ -394,7 +394,7 @@ pub struct Ask {
 
 #[derive(Debug, Clone)]
 pub enum AskChange {
-    Open(Ask),
+    Open(Box<Ask>),
     /// Without a reply: withdrawn.
     Close {
         ask: AskId,

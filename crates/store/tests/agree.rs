@@ -370,7 +370,7 @@ fn run_change(&(kind, run, of): &(u8, usize, usize)) -> RunChange {
 
 fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId) -> AskChange {
     match kind {
-        0 => AskChange::Open(Ask {
+        0 => AskChange::Open(Box::new(Ask {
             id: ask_id(ask),
             session: session.clone(),
             root: root.clone(),
@@ -384,7 +384,7 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             until: 9,
             reply: None,
             to: None,
-        }),
+        })),
         1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
         _ => AskChange::Close { ask: ask_id(ask), reply: None },
     }

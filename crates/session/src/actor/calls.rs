@@ -124,7 +124,7 @@ impl Actor {
                     until: Some(ask.until),
                     note: None,
                 }));
-                batch.asks.push(AskChange::Open(ask.clone()));
+                batch.asks.push(AskChange::Open(Box::new(ask.clone())));
                 batch.post.extend(self.plan_letter(ask));
             }
             Verdict::Refuse(state, why) => batch.entries.push(result(&judged.call.id, *state, why.clone())),
