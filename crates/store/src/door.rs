@@ -1,5 +1,6 @@
 //! The door itself: what a backend is asked, and the words for it.
 
+use crate::{Held, HeldQuery, HeldState, Hold, Release, Sent, SentQuery};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
@@ -49,6 +50,12 @@ pub trait Store: Send + Sync {
 
     /// Entries of one session (a fork's prefix included), by position.
     async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error>;
+
+    /// Letters kept back for a person, newest first.
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error>;
+
+    /// Letters from session to session, newest first.
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;
 
     /// A run; an alias leads to the run it joined.
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error>;
@@ -104,6 +111,15 @@ pub enum Error {
     /// The same call was made before; this is what it was answered.
     #[error("this call was made before")]
     Repeated { answer: String },
+    #[error("no held message `{0}`")]
+    NoLetter(LetterId),
+    /// A held letter was decided before, or nobody decided in time.
+    #[error("the message `{letter}` is no longer held: it {}", match state {
+        HeldState::Accepted => "was accepted",
+        HeldState::Refused => "was refused",
+        HeldState::Expired | HeldState::Held => "has expired",
+    })]
+    Released { letter: LetterId, state: HeldState },
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
@@ -134,6 +150,8 @@ impl Error {
                 "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
             }
             Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
+            Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
             _ => return None,
         })
@@ -144,8 +162,12 @@ impl Error {
 impl From<Error> for proto::Error {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::NoSession(_) => Code::NotFound,
-            Error::Taken { .. } | Error::Unread(_) | Error::Fenced(_) | Error::Repeated { .. } => Code::Conflict,
+            Error::NoSession(_) | Error::NoLetter(_) => Code::NotFound,
+            Error::Taken { .. }
+            | Error::Unread(_)
+            | Error::Fenced(_)
+            | Error::Repeated { .. }
+            | Error::Released { .. } => Code::Conflict,
             Error::QueueFull(_) => Code::LimitRate,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
@@ -276,6 +298,8 @@ pub struct RowChange {
 }
 
 /// Letters and sessions from outside.
+///
+/// Receipts come in the order `post`, `hold`, and then what `release` let in.
 #[derive(Debug, Default)]
 pub struct Mail {
     pub at: Millis,
@@ -283,6 +307,10 @@ pub struct Mail {
     pub once: Option<Once>,
     pub open: Vec<Session>,
     pub post: Vec<Post>,
+    /// Letters to keep back until a person lets them in.
+    pub hold: Vec<Hold>,
+    /// What a person decided about held letters.
+    pub release: Vec<Release>,
 }
 
 /// A call that counts once, and what its caller is told however often it comes.

@@ -5,6 +5,7 @@
 
 mod door;
 pub mod memory;
+mod messages;
 #[cfg(feature = "power")]
 mod power;
 mod ready;
@@ -15,4 +16,5 @@ pub mod conformance;
 
 pub use door::*;
 pub use memory::Memory;
+pub use messages::*;
 pub use sqlite::Sqlite;

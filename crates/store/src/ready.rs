@@ -1,9 +1,12 @@
 //! A commit or a delivery made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
 //! the one writer has nothing left to do but write.
 
-use crate::{Ask, AskChange, Batch, Error, Fence, Fork, Mail, Once, Post, RowChange, RunChange, Session, WaitChange};
-use proto::letter::{AskReply, Report};
-use proto::{AskId, Body, Class, Entry, LetterId, Millis, SessionId};
+use crate::{
+    Ask, AskChange, Batch, Error, Fence, Fork, Hold, Mail, Once, Post, Release, RowChange, RunChange, Session,
+    WaitChange,
+};
+use proto::letter::{AskReply, Report, Sender};
+use proto::{AskId, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -18,6 +21,8 @@ pub(crate) struct Ready {
     pub(crate) expect_unread: Option<u32>,
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Posting>,
+    pub(crate) hold: Vec<Holding>,
+    pub(crate) release: Vec<Release>,
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
@@ -41,7 +46,16 @@ pub(crate) struct Posting {
     pub(crate) queue: Option<u32>,
     /// A prompt opens a run; this is who hears of its end.
     pub(crate) run: Option<Option<Report>>,
+    /// The session it is from.
+    pub(crate) sender: Option<SessionId>,
     pub(crate) body: String,
+}
+
+/// A letter to keep back.
+pub(crate) struct Holding {
+    pub(crate) posting: Posting,
+    pub(crate) sender: String,
+    pub(crate) expires: Millis,
 }
 
 pub(crate) enum Asking {
@@ -64,6 +78,8 @@ impl Ready {
             expect_unread: batch.expect_unread,
             open: batch.open,
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
+            hold: Vec::new(),
+            release: Vec::new(),
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
@@ -82,6 +98,8 @@ impl Ready {
             expect_unread: None,
             open: mail.open,
             post: mail.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
+            hold: mail.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,
+            release: mail.release,
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),
@@ -94,25 +112,40 @@ impl Ready {
     pub(crate) fn bytes(&self) -> usize {
         let entries: usize = self.entries.iter().map(|body| body.len()).sum();
         let post: usize = self.post.iter().map(|posting| posting.body.len()).sum();
+        let hold: usize = self.hold.iter().map(|holding| holding.posting.body.len()).sum();
         let open: usize = self.open.iter().map(|session| session.policy.len() + session.key.len()).sum();
-        entries + post + open
+        entries + post + hold + open
     }
 
     /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
     pub(crate) fn is_refused_early(&self) -> bool {
-        self.consume.is_empty() && self.open.is_empty() && self.post.is_empty() && self.waits.is_empty()
+        self.consume.is_empty()
+            && self.open.is_empty()
+            && self.post.is_empty()
+            && self.hold.is_empty()
+            && self.release.is_empty()
+            && self.waits.is_empty()
     }
 }
 
 impl Posting {
     fn new(post: Post) -> Result<Self, Error> {
         let Post { letter, person, queue } = post;
-        let run = match &letter.body {
-            Body::Prompt(_) => Some(letter.report.clone()),
+        let body = text(&letter)?;
+        Ok(Self { person, queue, ..Self::again(letter, body) })
+    }
+
+    /// A letter that was written before, whoever let it through: nothing is in its way.
+    pub(crate) fn again(letter: Letter, body: String) -> Self {
+        let run = match letter.body {
+            Body::Prompt(_) => Some(letter.report),
             _ => None,
         };
-        let body = text(&letter)?;
-        Ok(Self { id: letter.id, to: letter.to, class: letter.class, person, queue, run, body })
+        let sender = match letter.from {
+            Sender::Session { id } => Some(id),
+            Sender::Person | Sender::Runtime => None,
+        };
+        Self { id: letter.id, to: letter.to, class: letter.class, person: false, queue: None, run, sender, body }
     }
 
     /// The class it gets, given what its receiver is doing.
@@ -122,6 +155,13 @@ impl Posting {
             (true, false) => Class::Request,
             (false, _) => self.class,
         }
+    }
+}
+
+impl Holding {
+    fn new(hold: Hold) -> Result<Self, Error> {
+        let Hold { letter, sender, expires, queue } = hold;
+        Ok(Self { posting: Posting::new(Post { letter, person: false, queue })?, sender, expires })
     }
 }
 

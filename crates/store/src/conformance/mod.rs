@@ -4,12 +4,14 @@
 //! `store::conformance!(open: a_lost_race_is_fenced, …);` for some of them.
 
 mod bed;
+mod held;
 mod lists;
 mod logs;
 mod mail;
 mod work;
 
 pub use bed::Bed;
+pub use held::*;
 pub use lists::*;
 pub use logs::*;
 pub use mail::*;
@@ -66,6 +68,16 @@ macro_rules! every_rule {
             a_full_inbox_refuses,
             an_archived_session_gets_no_mail,
             an_inbox_is_read_in_order,
+            // held
+            a_held_letter_waits_outside_the_inbox,
+            an_accepted_letter_is_posted_once,
+            a_refused_letter_stays_out_for_good,
+            a_letter_is_decided_once,
+            nobody_decides_after_the_expiry,
+            a_letter_is_held_once,
+            held_letters_are_bounded_per_receiver,
+            held_letters_come_in_pages,
+            letters_between_sessions_are_listed,
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,

@@ -1,12 +1,13 @@
 //! A store that forgets: the same rules under one lock, for tests. Nothing here is fast or survives its process.
 
+mod messages;
 mod state;
 mod table;
 
 use crate::ready::Ready;
 use crate::{
-    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, PageKey, Query, Receipt, Run, Scope,
-    Session, Span, Store,
+    Ask, Awake, Batch, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept, Page, PageKey, Query,
+    Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
@@ -175,6 +176,14 @@ impl Store for Memory {
             }
             log.into_iter().map(entry).collect()
         })
+    }
+
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error> {
+        self.read(|state| state.held_letters(query))
+    }
+
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error> {
+        self.read(|state| state.sent_letters(query))
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {

@@ -1,5 +1,6 @@
 //! The tables in memory, and what a commit and a delivery do to them.
 
+use super::messages::HeldRow;
 use super::table::Table;
 use crate::ready::{Asking, Consume, Posting, Ready, fork_from_nowhere};
 use crate::{Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
@@ -16,6 +17,7 @@ pub(super) struct State {
     pub(super) logs: Table<(SessionId, u64), u64>,
     pub(super) letters: Table<LetterId, Stored>,
     pub(super) unread: Table<(SessionId, u64), LetterId>,
+    pub(super) held: Table<LetterId, HeldRow>,
     pub(super) runs: Table<RunId, RunRow>,
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
@@ -36,6 +38,9 @@ pub(super) struct Stored {
     pub(super) place: u64,
     pub(super) to: SessionId,
     pub(super) class: Class,
+    pub(super) sender: Option<SessionId>,
+    pub(super) posted: Millis,
+    pub(super) consumed: Option<Millis>,
     pub(super) body: Option<Arc<str>>,
     /// Where in the log it became input.
     pub(super) input: Option<u64>,
@@ -70,12 +75,13 @@ impl State {
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, calls } = self;
         sessions.settle();
         kept.settle();
         logs.settle();
         letters.settle();
         unread.settle();
+        held.settle();
         runs.settle();
         asks.settle();
         waits.settle();
@@ -83,12 +89,13 @@ impl State {
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, calls } = self;
         sessions.take_back();
         kept.take_back();
         logs.take_back();
         letters.take_back();
         unread.take_back();
+        held.take_back();
         runs.take_back();
         asks.take_back();
         waits.take_back();
@@ -117,8 +124,14 @@ impl State {
         for session in &work.open {
             self.open(session)?;
         }
-        let receipts =
+        let mut receipts =
             work.post.iter().map(|posting| self.post(posting, work.at)).collect::<Result<Vec<_>, Error>>()?;
+        for holding in &work.hold {
+            receipts.push(self.hold(holding, work.at)?);
+        }
+        for release in &work.release {
+            receipts.extend(self.release(release, work.at)?);
+        }
         if let Some((session, _)) = &work.by {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
@@ -138,7 +151,7 @@ impl State {
             Fence::Epoch(_) => return Err(Error::Fenced(id.clone())),
         };
         for letter in &work.consume {
-            self.consume(id, letter, session.seq)?;
+            self.consume(id, letter, session.seq, work.at)?;
         }
         let unread = session.pending.saturating_sub(work.consume.len() as u32);
         if work.expect_unread.is_some_and(|expected| expected != unread) {
@@ -155,12 +168,13 @@ impl State {
         Ok((epoch, seq))
     }
 
-    fn consume(&mut self, id: &SessionId, consume: &Consume, seq: u64) -> Result<(), Error> {
+    fn consume(&mut self, id: &SessionId, consume: &Consume, seq: u64, at: Millis) -> Result<(), Error> {
         let unread = self.letters.get(&consume.letter).filter(|letter| letter.to == *id && letter.body.is_some());
         let Some(place) = unread.map(|letter| letter.place) else { return Err(Error::Fenced(id.clone())) };
         self.unread.remove(&(id.clone(), place));
         self.letters.change(&consume.letter, |letter| {
             letter.body = None;
+            letter.consumed = Some(at);
             letter.input = consume.entry.map(|offset| seq + 1 + offset as u64);
         });
         Ok(())
@@ -220,7 +234,7 @@ impl State {
         Ok(())
     }
 
-    fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
+    pub(super) fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
         let receipt =
             |class, duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate };
         if let Some(before) = self.letters.get(&posting.id) {
@@ -238,7 +252,7 @@ impl State {
             return Err(Error::QueueFull(posting.to.clone()));
         }
         let class = posting.class_for(receiver.status.is_busy());
-        self.insert_letter(posting, class);
+        self.insert_letter(posting, class, at);
         self.sessions.change(&posting.to, |row| {
             row.session.pending += 1;
             if class != Class::Control && !row.session.status.is_busy() {
@@ -251,11 +265,21 @@ impl State {
         Ok(receipt(class, false))
     }
 
-    fn insert_letter(&mut self, posting: &Posting, class: Class) {
+    fn insert_letter(&mut self, posting: &Posting, class: Class, at: Millis) {
         let place = self.letters.rows().len() as u64 + 1;
         let body = Some(posting.body.as_str().into());
         self.unread.put((posting.to.clone(), place), posting.id.clone());
-        self.letters.put(posting.id.clone(), Stored { place, to: posting.to.clone(), class, body, input: None });
+        let letter = Stored {
+            place,
+            to: posting.to.clone(),
+            class,
+            sender: posting.sender.clone(),
+            posted: at,
+            consumed: None,
+            body,
+            input: None,
+        };
+        self.letters.put(posting.id.clone(), letter);
     }
 
     fn queue_run(&mut self, session: &Session, id: &RunId, report: Option<Report>, at: Millis) {

@@ -81,24 +81,24 @@ impl Hand {
 }
 
 /// One operation at work.
-struct Desk<'c> {
-    connection: &'c Connection,
-    at: Millis,
+pub(super) struct Desk<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) at: Millis,
 }
 
 /// A receiver as a posting finds it.
-struct Receiver {
-    n: i64,
-    tree: i64,
+pub(super) struct Receiver {
+    pub(super) n: i64,
+    pub(super) tree: i64,
     status: Status,
 }
 
 impl Desk<'_> {
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
 
-    fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
+    pub(super) fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
         Ok(self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
     }
 
@@ -245,7 +245,14 @@ impl Desk<'_> {
         for session in &work.open {
             self.open(session)?;
         }
-        work.post.iter().map(|posting| self.post(posting)).collect()
+        let mut receipts = work.post.iter().map(|posting| self.post(posting)).collect::<Result<Vec<_>>>()?;
+        for holding in &work.hold {
+            receipts.push(self.hold(holding)?);
+        }
+        for release in &work.release {
+            receipts.extend(self.release(release)?);
+        }
+        Ok(receipts)
     }
 
     fn open(&self, session: &Session) -> Result<()> {
@@ -368,7 +375,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn post(&self, posting: &Posting) -> Result<Receipt> {
+    pub(super) fn post(&self, posting: &Posting) -> Result<Receipt> {
         if let Some(receipt) = self.posted_before(posting)? {
             return Ok(receipt);
         }
@@ -376,8 +383,16 @@ impl Desk<'_> {
         self.check_room(posting, &receiver)?;
         let class = posting.class_for(receiver.status.is_busy());
         self.run(
-            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
+            "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                posting.id.as_str(),
+                receiver.n,
+                receiver.tree,
+                word(&class)?,
+                self.at,
+                posting.sender.as_ref().map(SessionId::as_str),
+                posting.body
+            ],
         )?;
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
         if class != Class::Control && !receiver.status.is_busy() {
@@ -391,7 +406,7 @@ impl Desk<'_> {
     }
 
     /// An id is good for one letter, also long after that letter was read.
-    fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
+    pub(super) fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT s.id, l.class FROM letters l JOIN sessions s ON s.n = l.session WHERE l.id = ?1")?;
@@ -405,7 +420,7 @@ impl Desk<'_> {
         Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
     }
 
-    fn receiver(&self, session: &SessionId) -> Result<Receiver> {
+    pub(super) fn receiver(&self, session: &SessionId) -> Result<Receiver> {
         let mut statement =
             self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
         let mut rows = statement.query([session.as_str()])?;

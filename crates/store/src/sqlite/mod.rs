@@ -5,6 +5,7 @@ mod check;
 mod fault;
 mod file;
 mod lock;
+mod messages;
 mod read;
 mod readers;
 mod value;
@@ -15,8 +16,8 @@ mod tests;
 
 use crate::ready::Ready;
 use crate::{
-    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, Query, Receipt, Run, Session, Span,
-    Store,
+    Ask, Awake, Batch, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept, Page, Query, Receipt, Run,
+    Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -142,6 +143,16 @@ impl Store for Sqlite {
     async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error> {
         let session = session.clone();
         self.readers.read(move |db| read::entries(db, &session, span)).await
+    }
+
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| messages::held(db, &query)).await
+    }
+
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| messages::sent(db, &query)).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
