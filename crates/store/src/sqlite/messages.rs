@@ -106,7 +106,7 @@ pub(super) fn held(connection: &Connection, query: &HeldQuery) -> Result<Vec<Hel
         None => {}
         Some(HeldState::Held) => clauses.and("h.state = 'held' AND h.expires > ?", now()),
         Some(HeldState::Expired) => {
-            clauses.and("(+h.state = 'expired' OR +h.state = 'held' AND h.expires <= ?)", now())
+            clauses.and("(+h.state = 'expired' OR +h.state = 'held' AND h.expires <= ?)", now());
         }
         Some(state) => clauses.and_text("+h.state = ?", &word(&state)?),
     }
