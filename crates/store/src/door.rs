@@ -1,10 +1,12 @@
 //! The door itself: what a backend is asked, and the words for it.
 
-use crate::{Held, HeldQuery, HeldState, Hold, Release, Sent, SentQuery};
+use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Refused, Release, Sent, SentQuery};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
-use proto::{AskId, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage};
+use proto::{
+    AskId, BoardTask, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -19,6 +21,13 @@ pub trait Store: Send + Sync {
 
     /// The only write from outside: new sessions, and letters to any.
     async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error>;
+
+    /// The only write to a tree's board, but for claims that end with their holder: those are part of the commit in which
+    /// a session ends or is archived.
+    async fn change_board(&self, change: BoardChange) -> Result<BoardTask, Error>;
+
+    /// Tasks of a tree, by number.
+    async fn board(&self, root: &SessionId, query: &BoardQuery) -> Result<Vec<BoardTask>, Error>;
 
     /// All that an actor needs to go on: the row, the log since the last compaction (a fork's prefix included), the
     /// inbox in order, and the open asks.
@@ -120,6 +129,9 @@ pub enum Error {
         HeldState::Expired | HeldState::Held => "has expired",
     })]
     Released { letter: LetterId, state: HeldState },
+    /// The board stays as it is, and this is why.
+    #[error("{0}")]
+    Board(Box<Refused>),
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
@@ -150,6 +162,7 @@ impl Error {
                 "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
             }
             Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::Board(refused) => refused.hint()?.into(),
             Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
             Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
@@ -168,11 +181,16 @@ impl From<Error> for proto::Error {
             | Error::Fenced(_)
             | Error::Repeated { .. }
             | Error::Released { .. } => Code::Conflict,
+            Error::Board(refused) => refused.code(),
             Error::QueueFull(_) => Code::LimitRate,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
         };
-        Self { hint: error.hint(), ..Self::new(code, error.to_string()) }
+        let details = match &error {
+            Error::Board(refused) => refused.task().map(|task| serde_json::json!({ "task": task })),
+            _ => None,
+        };
+        Self { hint: error.hint(), details, ..Self::new(code, error.to_string()) }
     }
 }
 
@@ -345,6 +363,8 @@ pub struct Committed {
     /// The `seq` of the session after the commit.
     pub seq: u64,
     pub receipts: Vec<Receipt>,
+    /// Tasks of the board that are free again, because who held them has ended.
+    pub returned: Vec<BoardTask>,
 }
 
 /// The handling of one request letter.

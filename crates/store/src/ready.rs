@@ -1,12 +1,12 @@
-//! A commit or a delivery made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
+//! A commit, a delivery or a change of a board made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
 //! the one writer has nothing left to do but write.
 
 use crate::{
-    Ask, AskChange, Batch, Error, Fence, Fork, Hold, Mail, Once, Post, Release, RowChange, RunChange, Session,
-    WaitChange,
+    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Post, Receipt, Release,
+    RowChange, RunChange, Session, WaitChange,
 };
 use proto::letter::{AskReply, Report, Sender};
-use proto::{AskId, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
+use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -28,6 +28,29 @@ pub(crate) struct Ready {
     pub(crate) waits: Vec<WaitChange>,
     pub(crate) archive: Vec<SessionId>,
     pub(crate) row: RowChange,
+    pub(crate) board: Option<BoardChange>,
+}
+
+/// What was done, for the answer.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) receipts: Vec<Receipt>,
+    /// Tasks whose holder ended.
+    pub(crate) returned: Vec<BoardTask>,
+    /// The task that was changed.
+    pub(crate) task: Option<BoardTask>,
+}
+
+impl Done {
+    pub(crate) fn committed(self) -> Committed {
+        Committed { epoch: self.epoch, seq: self.seq, receipts: self.receipts, returned: self.returned }
+    }
+
+    pub(crate) fn changed(self) -> Result<BoardTask, Error> {
+        self.task.ok_or_else(|| Error::Internal("a change of a board came back without its task".into()))
+    }
 }
 
 /// A letter to take out of the inbox.
@@ -85,6 +108,7 @@ impl Ready {
             waits: batch.waits,
             archive: batch.archive,
             row: batch.row,
+            board: None,
         })
     }
 
@@ -105,7 +129,13 @@ impl Ready {
             waits: Vec::new(),
             archive: Vec::new(),
             row: RowChange::default(),
+            board: None,
         })
+    }
+
+    pub(crate) fn board(change: BoardChange) -> Result<Self, Error> {
+        let change = change.checked()?;
+        Ok(Self { board: Some(change.clone()), ..Self::mail(Mail { at: change.at, ..Mail::default() })? })
     }
 
     /// Roughly what it weighs: the text that will be written.
@@ -114,7 +144,7 @@ impl Ready {
         let post: usize = self.post.iter().map(|posting| posting.body.len()).sum();
         let hold: usize = self.hold.iter().map(|holding| holding.posting.body.len()).sum();
         let open: usize = self.open.iter().map(|session| session.policy.len() + session.key.len()).sum();
-        entries + post + hold + open
+        entries + post + hold + open + self.board.as_ref().map_or(0, BoardChange::bytes)
     }
 
     /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.

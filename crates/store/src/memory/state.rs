@@ -2,10 +2,10 @@
 
 use super::messages::HeldRow;
 use super::table::Table;
-use crate::ready::{Asking, Consume, Posting, Ready, fork_from_nowhere};
-use crate::{Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere};
+use crate::{Ask, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::Report;
-use proto::{AskId, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
+use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -21,6 +21,7 @@ pub(super) struct State {
     pub(super) runs: Table<RunId, RunRow>,
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
+    pub(super) board: Table<(SessionId, u64), BoardTask>,
     /// Answers by idempotency key.
     pub(super) calls: Table<String, String>,
 }
@@ -64,18 +65,18 @@ pub(super) struct RunRow {
 
 impl State {
     /// Whole or not at all. Answers with the cursor before it.
-    pub(super) fn apply(&mut self, work: &Ready) -> Result<(Committed, u64), Error> {
+    pub(super) fn apply(&mut self, work: &Ready) -> Result<(Done, u64), Error> {
         let before = self.cursor();
         let outcome = self.try_apply(work);
         match &outcome {
             Ok(_) => self.settle(),
             Err(_) => self.take_back(),
         }
-        outcome.map(|committed| (committed, before))
+        outcome.map(|done| (done, before))
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
         sessions.settle();
         kept.settle();
         logs.settle();
@@ -85,11 +86,12 @@ impl State {
         runs.settle();
         asks.settle();
         waits.settle();
+        board.settle();
         calls.settle();
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
         sessions.take_back();
         kept.take_back();
         logs.take_back();
@@ -99,6 +101,7 @@ impl State {
         runs.take_back();
         asks.take_back();
         waits.take_back();
+        board.take_back();
         calls.take_back();
     }
 
@@ -110,14 +113,17 @@ impl State {
         self.sessions.get(id).map(|row| &row.session).ok_or_else(|| Error::NoSession(id.clone()))
     }
 
-    fn try_apply(&mut self, work: &Ready) -> Result<Committed, Error> {
+    fn try_apply(&mut self, work: &Ready) -> Result<Done, Error> {
+        if let Some(change) = &work.board {
+            return Ok(Done { task: Some(self.change_board(change)?), ..Done::default() });
+        }
         if let Some(once) = &work.once {
             if let Some(answer) = self.calls.get(&once.key) {
                 return Err(Error::Repeated { answer: answer.clone() });
             }
             self.calls.put(once.key.clone(), once.answer.clone());
         }
-        let (mut epoch, mut seq) = (0, 0);
+        let (mut epoch, mut seq, mut returned) = (0, 0, Vec::new());
         if let Some((session, fence)) = &work.by {
             (epoch, seq) = self.write_log(session, *fence, work)?;
         }
@@ -136,11 +142,15 @@ impl State {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
             self.change_waits(session, &work.waits)?;
+            if work.row.status.is_some_and(Status::is_ended) {
+                returned.extend(self.return_tasks(session, work.at));
+            }
             for hidden in &work.archive {
                 self.sessions.change(hidden, |row| row.session.archived = true);
+                returned.extend(self.return_tasks(hidden, work.at));
             }
         }
-        Ok(Committed { epoch, seq, receipts })
+        Ok(Done { epoch, seq, receipts, returned, task: None })
     }
 
     fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {

@@ -4,7 +4,7 @@
 
 use super::fault::Result;
 use super::value::{int, json, session_id, status, text, word};
-use crate::ready::{Asking, Consume, Posting, Ready};
+use crate::ready::{Asking, Consume, Done, Posting, Ready};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::{Class, Millis, RunId, SessionId, Status};
 use rusqlite::types::Value;
@@ -14,13 +14,6 @@ use std::sync::Arc;
 
 /// Sessions whose numbers are remembered; past it, all are forgotten and read again.
 const REMEMBERED: usize = 4096;
-
-/// What was done, for the answer.
-pub(super) struct Done {
-    pub(super) epoch: u64,
-    pub(super) seq: u64,
-    pub(super) receipts: Vec<Receipt>,
-}
 
 /// What never changes about a session that is in the file.
 #[derive(Clone)]
@@ -48,8 +41,11 @@ impl Hand {
         if let Some(once) = &work.once {
             desk.first_time(once)?;
         }
+        if let Some(change) = &work.board {
+            return Ok(Done { task: Some(desk.change_board(change)?), ..Done::default() });
+        }
         let Some((session, fence)) = &work.by else {
-            return Ok(Done { epoch: 0, seq: 0, receipts: desk.open_and_post(work)? });
+            return Ok(Done { receipts: desk.open_and_post(work)?, ..Done::default() });
         };
         let place = self.place(connection, session)?;
         let (epoch, seq) = desk.write_log(session, &place, *fence, work, kept)?;
@@ -58,10 +54,15 @@ impl Hand {
         desk.change_runs(&place, &work.runs)?;
         desk.change_asks(&place, &work.asks)?;
         desk.change_waits(&place, &work.waits)?;
+        let mut returned = Vec::new();
+        if work.row.status.is_some_and(Status::is_ended) {
+            returned.extend(desk.return_tasks(session, place.tree)?);
+        }
         for session in &work.archive {
             desk.run("UPDATE sessions SET archived = 1 WHERE id = ?1", [session.as_str()])?;
+            returned.extend(desk.return_tasks(session, place.tree)?);
         }
-        Ok(Done { epoch, seq, receipts })
+        Ok(Done { epoch, seq, receipts, returned, task: None })
     }
 
     fn place(&mut self, connection: &Connection, session: &SessionId) -> Result<Place> {
@@ -268,7 +269,7 @@ impl Desk<'_> {
         self.insert_head(n, session)
     }
 
-    fn number(&self, session: &SessionId) -> Result<i64> {
+    pub(super) fn number(&self, session: &SessionId) -> Result<i64> {
         let n = self.one("SELECT n FROM sessions WHERE id = ?1", [session.as_str()])?;
         n.ok_or_else(|| Error::NoSession(session.clone()).into())
     }

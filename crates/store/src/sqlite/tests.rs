@@ -253,6 +253,19 @@ fn ask_for_mail(db: &Connection, id: &SessionId) {
     sent(db, &SentQuery { id: Some(LetterId::new()), limit: 1, ..SentQuery::default() }).unwrap();
 }
 
+fn ask_for_tasks(db: &Connection, id: &SessionId) {
+    use crate::BoardQuery;
+    use proto::{Holder, TaskState};
+    for query in [
+        BoardQuery { limit: 9, ..BoardQuery::default() },
+        BoardQuery { limit: 9, states: vec![TaskState::Pending, TaskState::Done], ..BoardQuery::default() },
+        BoardQuery { limit: 9, owner: Some(Holder::Person), ..BoardQuery::default() },
+        BoardQuery { limit: 1, number: Some(1), ..BoardQuery::default() },
+    ] {
+        super::board::board(db, id, &query).unwrap();
+    }
+}
+
 /// Every question but those about all open asks and everything unfinished, which are few.
 fn ask_everything(db: &Connection, id: &SessionId) {
     use super::read;
@@ -286,6 +299,7 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::live_children(db, id).unwrap();
     read::run(db, &RunId::new()).unwrap();
     ask_for_mail(db, id);
+    ask_for_tasks(db, id);
     read::asks(db, Some(id)).unwrap();
     read::ask(db, &AskId::new()).unwrap();
     read::kept_since(db, Some(id), 0, 9).unwrap();

@@ -27,3 +27,22 @@ CREATE TABLE held (
 CREATE INDEX held_page ON held (posted DESC, id DESC);
 CREATE INDEX held_page_of_session ON held (session, posted DESC, id DESC);
 CREATE INDEX held_waiting ON held (session, posted DESC, id DESC) WHERE state = 'held';
+
+-- Tasks that a tree shares. `owner` is a session's id or `person`.
+CREATE TABLE board (
+    tree        INTEGER NOT NULL,
+    number      INTEGER NOT NULL,
+    title       TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    owner       TEXT,
+    version     INTEGER NOT NULL,
+    blocked_by  TEXT NOT NULL,
+    note        TEXT,
+    created     INTEGER NOT NULL,
+    updated     INTEGER NOT NULL,
+    description TEXT NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX board_number ON board (tree, number);
+CREATE INDEX board_pending ON board (tree, number) WHERE state = 'pending';
+CREATE INDEX board_claimed ON board (owner) WHERE state = 'in_progress';
