@@ -204,7 +204,7 @@ impl Runtime {
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
         self.inner.wake(&row.id);
         let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
@@ -276,7 +276,7 @@ impl Runtime {
 
     async fn open(&self, row: Session, key: Option<String>) -> Result<Session, Error> {
         let once = key.map(|key| Once { key, answer: row.id.to_string() });
-        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new(), once };
+        let mail = Mail { at: now(), open: vec![row.clone()], once, ..Mail::default() };
         match self.inner.store.deliver(mail).await {
             Ok(_) => Ok(row),
             Err(store::Error::Repeated { answer }) => {
@@ -397,7 +397,8 @@ impl Runtime {
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
-        let mail = Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], once: None };
+        let mail =
+            Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], ..Mail::default() };
         self.inner.store.deliver(mail).await?;
         self.inner.wake(&child.spawned.session);
         Ok(child.spawned)
@@ -538,7 +539,7 @@ impl Runtime {
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         Ok(receipts)
     }

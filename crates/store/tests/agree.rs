@@ -228,8 +228,12 @@ impl Side {
     async fn take(&self, at: i64, step: &Step) -> String {
         match step {
             Step::Deliver { open, post } => {
-                let mail =
-                    Mail { at, open: self.all_opened(open).await, post: post.iter().map(posted).collect(), once: None };
+                let mail = Mail {
+                    at,
+                    open: self.all_opened(open).await,
+                    post: post.iter().map(posted).collect(),
+                    ..Mail::default()
+                };
                 told(self.store.deliver(mail).await)
             }
             Step::Commit(commit) => {

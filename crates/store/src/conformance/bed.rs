@@ -24,7 +24,7 @@ impl Bed {
     }
 
     pub async fn open(&self, session: Session) -> Session {
-        self.store.deliver(Mail { at: 1, open: vec![session.clone()], post: vec![], once: None }).await.unwrap();
+        self.store.deliver(Mail { at: 1, open: vec![session.clone()], ..Mail::default() }).await.unwrap();
         session
     }
 
@@ -59,7 +59,8 @@ impl Bed {
     }
 
     pub async fn post(&self, post: Post) -> Result<Receipt, Error> {
-        let mut receipts = self.store.deliver(Mail { at: 2, open: vec![], post: vec![post], once: None }).await?;
+        let mut receipts =
+            self.store.deliver(Mail { at: 2, open: vec![], post: vec![post], ..Mail::default() }).await?;
         Ok(receipts.pop().unwrap())
     }
 

@@ -6,7 +6,7 @@ use crate::{Batch, Error, Find, Mail, PageKey, Query, RowChange, Scope, Session}
 use proto::{Class, Status, Usage};
 
 async fn try_open(bed: &Bed, session: Session) -> Result<(), Error> {
-    bed.store.deliver(Mail { at: 1, open: vec![session], post: vec![], once: None }).await.map(drop)
+    bed.store.deliver(Mail { at: 1, open: vec![session], ..Mail::default() }).await.map(drop)
 }
 
 pub async fn keys_and_ids_are_unique(bed: Bed) {
@@ -16,7 +16,7 @@ pub async fn keys_and_ids_are_unique(bed: Bed) {
         if what == "key `agent:build:a`" && holder == session.id.as_str()));
     let same_id = try_open(&bed, Session { key: "agent:build:b".into(), ..session.clone() }).await;
     assert!(matches!(same_id, Err(Error::Taken { holder, .. }) if holder == "agent:build:a"));
-    let twins = Mail { at: 1, open: vec![root("twin"), root("twin")], post: vec![], once: None };
+    let twins = Mail { at: 1, open: vec![root("twin"), root("twin")], ..Mail::default() };
     assert!(matches!(bed.store.deliver(twins).await, Err(Error::Taken { .. })));
     assert!(bed.store.find(&Find::Key("agent:build:twin".into())).await.unwrap().is_empty());
 }
@@ -78,7 +78,7 @@ pub async fn relatives_must_exist(bed: Bed) {
     let stray = Session { root: ghost.id.clone(), ..root("stray") };
     assert!(matches!(try_open(&bed, stray).await, Err(Error::NoSession(id)) if id == ghost.id));
     // A parent and its child may come together.
-    let mail = Mail { at: 1, open: vec![ghost.clone(), child(&ghost, "below")], post: vec![], once: None };
+    let mail = Mail { at: 1, open: vec![ghost.clone(), child(&ghost, "below")], ..Mail::default() };
     bed.store.deliver(mail).await.unwrap();
     assert_eq!(bed.store.tree(&ghost.id, 9).await.unwrap().len(), 2);
 }

@@ -180,7 +180,7 @@ pub async fn a_fork_needs_an_entry_to_stand_on(bed: Bed) {
     let old = bed.root("old").await;
     bed.say(&old, &["one"]).await;
     let open = async |session| {
-        bed.store.deliver(crate::Mail { at: 1, open: vec![session], post: vec![], once: None }).await.map(drop)
+        bed.store.deliver(crate::Mail { at: 1, open: vec![session], ..crate::Mail::default() }).await.map(drop)
     };
     assert!(matches!(open(fork(&old, 2, "early")).await, Err(Error::Internal(_))));
     assert!(matches!(open(fork(&root("ghost"), 0, "ghostly")).await, Err(Error::NoSession(_))));

@@ -4,7 +4,7 @@
 
 use super::fault::Result;
 use super::value::{int, json, session_id, status, text, word};
-use crate::ready::{Asking, Consume, Posting, Ready};
+use crate::ready::{Asking, Consume, Done, Posting, Ready};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::{Class, Millis, RunId, SessionId, Status};
 use rusqlite::types::Value;
@@ -14,13 +14,6 @@ use std::sync::Arc;
 
 /// Sessions whose numbers are remembered; past it, all are forgotten and read again.
 const REMEMBERED: usize = 4096;
-
-/// What was done, for the answer.
-pub(super) struct Done {
-    pub(super) epoch: u64,
-    pub(super) seq: u64,
-    pub(super) receipts: Vec<Receipt>,
-}
 
 /// What never changes about a session that is in the file.
 #[derive(Clone)]
@@ -48,8 +41,11 @@ impl Hand {
         if let Some(once) = &work.once {
             desk.first_time(once)?;
         }
+        if let Some(change) = &work.board {
+            return Ok(Done { task: Some(desk.change_board(change)?), ..Done::default() });
+        }
         let Some((session, fence)) = &work.by else {
-            return Ok(Done { epoch: 0, seq: 0, receipts: desk.open_and_post(work)? });
+            return Ok(Done { receipts: desk.open_and_post(work)?, ..Done::default() });
         };
         let place = self.place(connection, session)?;
         let (epoch, seq) = desk.write_log(session, &place, *fence, work, kept)?;
@@ -58,10 +54,15 @@ impl Hand {
         desk.change_runs(&place, &work.runs)?;
         desk.change_asks(&place, &work.asks)?;
         desk.change_waits(&place, &work.waits)?;
+        let mut returned = Vec::new();
+        if work.row.status.is_some_and(Status::is_ended) {
+            returned.extend(desk.return_tasks(session, place.tree)?);
+        }
         for session in &work.archive {
             desk.run("UPDATE sessions SET archived = 1 WHERE id = ?1", [session.as_str()])?;
+            returned.extend(desk.return_tasks(session, place.tree)?);
         }
-        Ok(Done { epoch, seq, receipts })
+        Ok(Done { epoch, seq, receipts, returned, task: None })
     }
 
     fn place(&mut self, connection: &Connection, session: &SessionId) -> Result<Place> {
@@ -81,24 +82,24 @@ impl Hand {
 }
 
 /// One operation at work.
-struct Desk<'c> {
-    connection: &'c Connection,
-    at: Millis,
+pub(super) struct Desk<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) at: Millis,
 }
 
 /// A receiver as a posting finds it.
-struct Receiver {
-    n: i64,
-    tree: i64,
+pub(super) struct Receiver {
+    pub(super) n: i64,
+    pub(super) tree: i64,
     status: Status,
 }
 
 impl Desk<'_> {
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
 
-    fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
+    pub(super) fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
         Ok(self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
     }
 
@@ -246,7 +247,14 @@ impl Desk<'_> {
         for session in &work.open {
             self.open(session)?;
         }
-        work.post.iter().map(|posting| self.post(posting)).collect()
+        let mut receipts = work.post.iter().map(|posting| self.post(posting)).collect::<Result<Vec<_>>>()?;
+        for holding in &work.hold {
+            receipts.push(self.hold(holding)?);
+        }
+        for release in &work.release {
+            receipts.extend(self.release(release)?);
+        }
+        Ok(receipts)
     }
 
     fn open(&self, session: &Session) -> Result<()> {
@@ -263,7 +271,7 @@ impl Desk<'_> {
         self.insert_head(n, session)
     }
 
-    fn number(&self, session: &SessionId) -> Result<i64> {
+    pub(super) fn number(&self, session: &SessionId) -> Result<i64> {
         let n = self.one("SELECT n FROM sessions WHERE id = ?1", [session.as_str()])?;
         n.ok_or_else(|| Error::NoSession(session.clone()).into())
     }
@@ -386,7 +394,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn post(&self, posting: &Posting) -> Result<Receipt> {
+    pub(super) fn post(&self, posting: &Posting) -> Result<Receipt> {
         if let Some(receipt) = self.posted_before(posting)? {
             return Ok(receipt);
         }
@@ -394,8 +402,16 @@ impl Desk<'_> {
         self.check_room(posting, &receiver)?;
         let class = posting.class_for(receiver.status.is_busy());
         self.run(
-            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
+            "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                posting.id.as_str(),
+                receiver.n,
+                receiver.tree,
+                word(&class)?,
+                self.at,
+                posting.sender.as_ref().map(SessionId::as_str),
+                posting.body
+            ],
         )?;
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
         if class != Class::Control && !receiver.status.is_busy() {
@@ -409,7 +425,7 @@ impl Desk<'_> {
     }
 
     /// An id is good for one letter, also long after that letter was read.
-    fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
+    pub(super) fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT s.id, l.class FROM letters l JOIN sessions s ON s.n = l.session WHERE l.id = ?1")?;
@@ -423,7 +439,7 @@ impl Desk<'_> {
         Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
     }
 
-    fn receiver(&self, session: &SessionId) -> Result<Receiver> {
+    pub(super) fn receiver(&self, session: &SessionId) -> Result<Receiver> {
         let mut statement =
             self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
         let mut rows = statement.query([session.as_str()])?;

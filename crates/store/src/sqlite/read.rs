@@ -42,7 +42,7 @@ pub(super) mod asked {
     }
 }
 
-fn all<T>(
+pub(super) fn all<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -65,7 +65,7 @@ pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<
     Ok(sessions(connection, "WHERE s.id = ?1", [id.as_str()])?.pop())
 }
 
-fn number(connection: &Connection, id: &SessionId) -> Result<Option<i64>> {
+pub(super) fn number(connection: &Connection, id: &SessionId) -> Result<Option<i64>> {
     let mut statement = prepare(connection, "SELECT n FROM sessions WHERE id = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
 }
@@ -129,19 +129,19 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
 
 /// The clauses of a page, with their values.
 #[derive(Default)]
-struct Clauses {
-    sql: String,
-    values: Vec<Value>,
+pub(super) struct Clauses {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
 }
 
 impl Clauses {
-    fn and(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
+    pub(super) fn and(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(clause);
         self.values.extend(values);
     }
 
-    fn and_text(&mut self, clause: &str, text: &str) {
+    pub(super) fn and_text(&mut self, clause: &str, text: &str) {
         self.and(clause, [Value::Text(text.to_owned())]);
     }
 }
@@ -399,6 +399,6 @@ pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     Ok(cursor.unwrap_or(0) as u64)
 }
 
-fn most(limit: usize) -> i64 {
+pub(super) fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

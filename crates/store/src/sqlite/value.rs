@@ -49,7 +49,7 @@ pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str> {
     row.get_ref(column)?.as_str().map_err(|error| Fault::Unreadable(error.to_string()))
 }
 
-fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> {
+pub(super) fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> {
     row.get_ref(column)?.as_str_or_null().map_err(|error| Fault::Unreadable(error.to_string()))
 }
 
