@@ -172,6 +172,11 @@ impl Runtime {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> Arc<Inner> {
+        self.inner.clone()
+    }
+
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
@@ -221,7 +226,8 @@ impl Runtime {
             ));
         }
         let session = self.session(&found.session).await?;
-        Ok(Some(Posted { run: run.clone(), session, cursor: 0, duplicate: true }))
+        let cursor = self.inner.store.cursor_before(&run.letter()).await?;
+        Ok(Some(Posted { run: run.clone(), session, cursor, duplicate: true }))
     }
 
     /// The row a prompt goes to, and whether it is yet to be stored.

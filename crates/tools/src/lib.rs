@@ -3,7 +3,7 @@
 //! A tool is a folder here and one line in [`BUILTIN`]. None of them knows a session, a store or a model.
 
 pub mod agents_list;
-mod answer;
+pub mod answer;
 pub mod bash;
 pub mod door;
 pub mod doors;

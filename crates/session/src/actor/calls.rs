@@ -10,6 +10,7 @@ use proto::letter::{Sender, Settled};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
@@ -29,10 +30,10 @@ enum Verdict {
 
 /// What a call came back with.
 pub(super) struct Called {
-    call: CallId,
-    result: Result<Output, Error>,
-    effects: Effects,
-    ms: u64,
+    pub(super) call: CallId,
+    pub(super) result: Result<Output, Error>,
+    pub(super) effects: Effects,
+    pub(super) ms: u64,
 }
 
 impl Actor {
@@ -163,15 +164,33 @@ impl Actor {
         self.running.insert(task.id(), id);
     }
 
-    /// Calls came back: results, or waits, with whatever they start or send, in one commit.
-    pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
+    /// Calls came back: results, or waits, with whatever they start or send, in one commit. When one of them cannot have
+    /// what it prepared, each is committed alone, and that one is told.
+    pub(super) async fn called(&mut self, mut calls: Vec<Called>) -> Result<(), Stop> {
+        calls.retain(|called| self.view.find(&called.call).is_some());
+        match self.commit_calls(&calls).await {
+            Err(Stop::Refused(_)) => {}
+            done => return done,
+        }
+        for mut called in calls {
+            match self.commit_calls(std::slice::from_ref(&called)).await {
+                Err(Stop::Refused(why)) => {
+                    self.planned.fetch_sub(called.effects.open.len() as u64, Ordering::SeqCst);
+                    called.effects = Effects::default();
+                    called.result = Ok(self.refused(&called.call, why.into()));
+                    self.commit_calls(&[called]).await?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
         let mut to_check = Vec::new();
         for called in calls {
-            if self.view.find(&called.call).is_none() {
-                continue;
-            }
-            match called.result {
+            match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
                         batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
@@ -182,24 +201,29 @@ impl Actor {
                     }
                     let until =
                         wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
-                    batch.entries.push(Entry::Waiting(Waiting {
-                        call: called.call,
-                        on: wait.on,
-                        until,
-                        note: wait.note,
-                    }));
+                    let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
+                    batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
                 done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
             }
-            batch.open.extend(called.effects.open);
-            batch.post.extend(called.effects.post);
+            batch.open.extend(called.effects.open.iter().cloned());
+            batch.post.extend(called.effects.post.iter().cloned());
         }
         self.commit(batch).await?;
         self.withdraw_circles(to_check).await
     }
 
+    /// What a call is told whose effects the store refused.
+    fn refused(&self, call: &CallId, why: proto::Error) -> Output {
+        let tool = self.view.find(call).and_then(|open| tools::find(&open.call.tool));
+        match tool {
+            Some(tool) if tool.spec().json => tools::answer::refused(&why),
+            _ => Output::text(why.message).failed(),
+        }
+    }
+
     /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
-    async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
+    pub(super) async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
         if calls.is_empty() || !self.rt.store.waits_for(&self.row.id, &self.row.id).await? {
             return Ok(());
         }
@@ -214,19 +238,20 @@ impl Actor {
     }
 
     /// The entry for a call that is over.
-    pub(super) fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+    pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
         let mut ends_turn = false;
         let (state, output, data) = match result {
             Ok(output) => {
                 ends_turn = output.ends_turn;
-                (if output.failed { State::Error } else { State::Ok }, output.text, output.data)
+                let state = if output.failed { State::Error } else { State::Ok };
+                (state, output.text.clone(), output.data.clone())
             }
             Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
             Err(error @ Error::Broken { .. }) => {
                 tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
                 (State::Error, error.to_string(), None)
             }
-            Err(Error::Tell(why)) => (State::Error, why, None),
+            Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn })
     }
@@ -249,7 +274,7 @@ impl Actor {
             Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
-        let mut entry = self.outcome(&settled.call, result, finished.ms);
+        let mut entry = self.outcome(&settled.call, &result, finished.ms);
         if let Entry::Result(result) = &mut entry
             && finished.outcome != proto::Outcome::Ok
         {
@@ -292,7 +317,7 @@ impl Actor {
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
                 let called = finished.swap_remove(at);
-                self.outcome(&called.call, called.result, called.ms)
+                self.outcome(&called.call, &called.result, called.ms)
             }
             None => result(&open.call.id, State::Interrupted, why.to_owned()),
         })

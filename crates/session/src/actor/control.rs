@@ -33,12 +33,15 @@ impl Actor {
                 Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
             }
         }
-        let mut over = false;
+        let (mut over, mut ending) = (false, None);
         for abort in aborts {
-            over |= self.aborted(&mut batch, &abort, over).await?;
+            over |= self.aborted(&mut batch, &abort, over, &mut ending).await?;
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
-        self.commit(batch).await?;
+        match ending {
+            Some(ending) => self.commit_end(batch, &ending).await?,
+            None => self.commit(batch).await?,
+        }
         if new_role {
             self.take_role();
         }
@@ -92,8 +95,15 @@ impl Actor {
         self.mind = None;
     }
 
-    /// Stops the run that is meant, and those it waits for. True when the run under way is over.
-    async fn aborted(&mut self, batch: &mut Batch, abort: &Abort, over: bool) -> Result<bool, Stop> {
+    /// Stops the run that is meant, and those it waits for. True when the run under way is over; `ending` says what the
+    /// session is then.
+    async fn aborted(
+        &mut self,
+        batch: &mut Batch,
+        abort: &Abort,
+        over: bool,
+        ending: &mut Option<Ending>,
+    ) -> Result<bool, Stop> {
         let current = self.view.answering().map(|now| now.run.clone()).filter(|_| !over);
         let meant = match (&abort.run, &current) {
             (None, _) => true,
@@ -101,12 +111,11 @@ impl Actor {
             (Some(_), None) => false,
         };
         if meant && let Some(run) = &current {
-            self.stop_run(batch, run, abort.reason).await;
+            *ending = Some(self.stop_run(batch, run, abort.reason).await);
         }
         let goes_on = current.is_some() && !meant;
         if self.withdraw_queued(batch, abort) && !goes_on {
-            let ending = Ending::cancelled(words(abort.reason));
-            batch.row.status = Some(self.status_after(&ending, &batch.consume));
+            *ending = Some(Ending::cancelled(words(abort.reason)));
         }
         Ok(meant && current.is_some())
     }
@@ -115,7 +124,8 @@ impl Actor {
         Ok(self.rt.store.run(run).await?.is_some_and(|found| &found.id == of))
     }
 
-    async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) {
+    /// Adds all that stops a run, and says how it ended.
+    async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
         let settled = |entry: &Entry| match entry {
@@ -141,7 +151,8 @@ impl Actor {
             Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),
             Reason::User | Reason::Parent | Reason::Shutdown => Ending::cancelled(why),
         };
-        self.add_ending(batch, ending);
+        self.add_ending(batch, &ending);
+        ending
     }
 
     /// The end of a parent's run reaches the children it waits for, and through them their processes.
@@ -188,8 +199,8 @@ impl Actor {
         let mut batch = Batch::default();
         if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= now())) {
             let run = run.run.clone();
-            self.stop_run(&mut batch, &run, Reason::Timeout).await;
-            return self.commit(batch).await;
+            let ending = self.stop_run(&mut batch, &run, Reason::Timeout).await;
+            return self.commit_end(batch, &ending).await;
         }
         for open in self.view.open() {
             let OpenState::Waiting(waiting) = &open.state else { continue };
@@ -205,7 +216,7 @@ impl Actor {
             }
             let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(&open.call.input, waiting));
             let given_up = given_up.unwrap_or_else(|| Err(tools::Error::tell("the wait ended without an answer")));
-            batch.entries.push(self.outcome(&open.call.id, given_up, 0));
+            batch.entries.push(self.outcome(&open.call.id, &given_up, 0));
         }
         self.commit(batch).await
     }

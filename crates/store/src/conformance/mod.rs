@@ -66,6 +66,7 @@ macro_rules! every_rule {
             a_full_inbox_refuses,
             an_archived_session_gets_no_mail,
             an_inbox_is_read_in_order,
+            a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,

@@ -4,7 +4,7 @@ use super::Sqlite;
 use crate::conformance::Bed;
 use crate::{Batch, Error, Fence, Find, OnKept, PageKey, Query, Scope, Span, Store};
 use proto::entry::Notice;
-use proto::{AskId, Entry, RunId, SessionId};
+use proto::{AskId, Entry, LetterId, RunId, SessionId};
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -273,6 +273,7 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::awaits_news(db, id).unwrap();
     read::born_since(db, id, 0).unwrap();
     read::cursor(db).unwrap();
+    read::cursor_before(db, &LetterId::new()).unwrap();
 }
 
 #[tokio::test]
