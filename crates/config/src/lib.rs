@@ -18,6 +18,7 @@ mod permission;
 mod provider;
 mod secret;
 mod section;
+mod visibility;
 
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,10 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sandbox {
     pub mode: Option<String>,
+    /// Sessions of every agent that says nothing itself reach nothing but what they start.
+    pub isolated: Option<bool>,
+    /// How far isolated sessions see: `spawned` (what they started) or `all` (as far as others do).
+    pub session_tools_visibility: Option<&'static str>,
 }
 
 /// Settings, and what is to be said about them.
@@ -95,6 +100,8 @@ const UNTYPED: &[&str] = &[
     "mcp",
     "$schema",
 ];
+
+const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
 
@@ -178,7 +185,8 @@ impl Sandbox {
         for field in node.fields()? {
             match field.key.as_str() {
                 "mode" => sandbox.mode = Some(field.node.text()?.to_owned()),
-                other if SANDBOX_KEYS.contains(&other) => {}
+                "isolated" => sandbox.isolated = Some(field.node.flag()?),
+                "sessionToolsVisibility" => sandbox.session_tools_visibility = Some(field.node.choice(CLAMPS)?),
                 _ => notes.unknown(field, SANDBOX_KEYS),
             }
         }

@@ -33,13 +33,19 @@ pub(crate) struct Grant {
     pub rules: Vec<Rule>,
     /// The rules of every session above, as of the spawn.
     pub ancestors: Vec<Vec<Rule>>,
+    /// It was started inside a sandbox, or below a session that was: for good, whatever the settings say later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sandboxed: bool,
 }
 
 impl Grant {
     pub(crate) fn read(text: &str) -> Self {
         // A grant that cannot be read grants nothing.
-        serde_json::from_str(text)
-            .unwrap_or_else(|_| Self { rules: vec![Rule::new("*", "*", Action::Deny)], ancestors: Vec::new() })
+        serde_json::from_str(text).unwrap_or_else(|_| Self {
+            rules: vec![Rule::new("*", "*", Action::Deny)],
+            ancestors: Vec::new(),
+            sandboxed: true,
+        })
     }
 
     pub(crate) fn write(&self) -> String {
@@ -81,6 +87,6 @@ impl Grant {
                     .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
             );
         }
-        Self { rules, ancestors: policy.child(Vec::new()).ancestors }
+        Self { rules, ancestors: policy.child(Vec::new()).ancestors, sandboxed: false }
     }
 }

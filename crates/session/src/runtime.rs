@@ -43,6 +43,8 @@ pub struct Deps {
 pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
+    /// Sessions reach nothing but what they start, unless their agent says otherwise (`sandbox.isolated`).
+    pub isolated: bool,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
     pub child_tools: Vec<String>,
     /// Turns two sessions take after a message that is announced.
@@ -54,7 +56,8 @@ pub struct Between {
 impl Default for Between {
     fn default() -> Self {
         let redactor = rules::redact::Redactor::new([]);
-        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+        let access = rules::access::Settings::default();
+        Self { access, isolated: false, child_tools: Vec::new(), ping_pong: 5, redactor }
     }
 }
 
@@ -75,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
     pub(crate) access: Arc<rules::access::Settings>,
+    isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     redactor: rules::redact::Redactor,
@@ -148,6 +152,7 @@ impl Runtime {
             registry: Registry::default(),
             waiters: Waiters::default(),
             access: Arc::new(deps.between.access),
+            isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             redactor: deps.between.redactor,
@@ -302,7 +307,7 @@ impl Runtime {
         }
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
-        let grant = Grant { rules: new.permission.clone(), ancestors: Vec::new() };
+        let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
         let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
@@ -610,6 +615,14 @@ impl Inner {
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
+    }
+
+    /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
+    /// what it runs as now, since switching must not widen anything.
+    pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let isolated =
+            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+        isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
     pub(crate) fn model_of(&self, session: &Session) -> String {

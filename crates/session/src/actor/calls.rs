@@ -351,6 +351,7 @@ impl Actor {
             row: Arc::new(self.row.clone()),
             model,
             policy: self.role.policy.clone(),
+            sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
         };
         Doors::new(self.rt.clone(), caller, call.clone(), self.planned.clone())

@@ -15,6 +15,8 @@ use tools::{AgentInfo, AnyTool, Audience};
 pub(crate) struct Role {
     pub(crate) profile: Profile,
     pub(crate) policy: Arc<Policy>,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -40,7 +42,8 @@ impl Role {
         };
         let tools = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
         let dir = PathBuf::from(&row.cwd);
-        Self { worktree: worktree(&dir), dir, tools, audience, policy: Arc::new(policy), profile }
+        let sandboxed = rt.is_sandboxed(row);
+        Self { worktree: worktree(&dir), dir, tools, audience, policy: Arc::new(policy), sandboxed, profile }
     }
 
     pub(super) fn shows(&self, tool: &str) -> bool {

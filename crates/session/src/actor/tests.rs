@@ -12,7 +12,7 @@ use proto::letter::{Abort, Prompt, Reason, Sender};
 use proto::{AgentId, Body, CallId, Class, Code, Entry, Key, Letter, LetterId, RunId, SessionId, Status, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Batch, Fence, Mail, Memory, Post, RowChange, Session, Store, WaitChange};
+use store::{Batch, Fence, Mail, Memory, Post, RowChange, Session, WaitChange};
 use tokio_util::sync::CancellationToken;
 use tools::Output;
 use tools::process::{Command, Finished, Processes};

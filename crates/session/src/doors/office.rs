@@ -1,6 +1,7 @@
 //! The office: letters from one session to another, checked in the order of the contract (S6).
 
 use super::{Doors, conversation};
+use crate::directory::Guard;
 use async_trait::async_trait;
 use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
@@ -17,7 +18,10 @@ impl Office for Doors {
         let unsent = |key: Option<String>| move |error: Error| Unsent { run: RunId::new(), key, error };
         let target = self.target(&message).await.map_err(unsent(None))?;
         let key = self.rt.display_key(&target.key);
-        self.view().guard.check(&target, Act::Send, &key).map_err(unsent(Some(key.clone())))?;
+        let guard = self.view().guard;
+        // A key would tell a sandboxed caller that there is such a session.
+        let told = (!guard.is_boxed()).then(|| key.clone());
+        guard.check(&target, Act::Send, &key).map_err(unsent(told))?;
         self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
@@ -64,7 +68,7 @@ impl Doors {
             (Some(key), None) => {
                 let view = self.view();
                 match self.rt.find(key, Some(&self.caller.row)).await {
-                    Err(_) if view.guard.is_boxed() => Err(view.guard.nothing(Act::Send)),
+                    Err(_) if view.guard.is_boxed() => Err(Guard::nothing(Act::Send, key)),
                     found => found,
                 }
             }
@@ -87,14 +91,18 @@ impl Doors {
         }
         let owner = asked.clone().unwrap_or_else(|| own.clone());
         let find = |owner: Option<String>| Find::Label { label: label.to_owned(), owner };
+        let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
         let mut found = self.rt.store.find(&find(Some(owner))).await?;
         if found.is_empty() && asked.is_none() {
-            let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
             found = self.rt.store.find(&find(None)).await?.into_iter().filter(below).collect();
+        }
+        if boxed {
+            // Nor may it learn from several what it may not learn from one.
+            found.retain(below);
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 if boxed => Err(self.view().guard.nothing(Act::Send)),
+            0 if boxed => Err(Guard::nothing(Act::Send, label)),
             0 => Err(Error::not_found(format!("No session found with label: {label}"))),
             _ => {
                 let keys: Vec<String> = found.iter().map(|row| self.rt.display_key(&row.key)).collect();

@@ -176,7 +176,9 @@ impl Inner {
         let parent = order.parent;
         let id = SessionId::new();
         let key = Key::subagent(&AgentId::repair(&profile.name), &parent.id, &id);
-        let grant = Grant::child(order.policy, profile, &request.tools, &self.child_tools);
+        let mut grant = Grant::child(order.policy, profile, &request.tools, &self.child_tools);
+        // Nobody gets out of a sandbox by starting somebody outside of it.
+        grant.sandboxed = self.is_sandboxed(parent);
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
             None => parent.cwd.clone(),
