@@ -3,6 +3,7 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::brake::Brake;
 use crate::directory::{Directory, Guard};
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
@@ -77,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) brake: Brake,
     pub(crate) access: Arc<rules::access::Settings>,
     isolated: bool,
     pub(crate) child_tools: Vec<String>,
@@ -151,6 +153,7 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
+            brake: Brake::default(),
             access: Arc::new(deps.between.access),
             isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
@@ -389,6 +392,7 @@ impl Runtime {
             letter: run.letter(),
             call: None,
             from: Sender::Person,
+            hops: 0,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;

@@ -125,7 +125,11 @@ impl View {
         self.agent = Some(input.agent.clone());
         self.model = Some(input.model.clone());
         match &mut self.phase {
-            Phase::Answering(now) => (now.answered, now.yielded) = (false, false),
+            Phase::Answering(now) => {
+                (now.answered, now.yielded) = (false, false);
+                // What joins a run has its say in what the run sends on.
+                now.hops = now.hops.max(hops(input));
+            }
             Phase::Idle => self.phase = Phase::Answering(Answering::of(input)),
         }
     }
@@ -241,6 +245,10 @@ impl Open {
     }
 }
 
+fn hops(input: &Input) -> u32 {
+    input.provenance.as_ref().map_or(0, |provenance| provenance.hops)
+}
+
 impl Answering {
     fn of(input: &Input) -> Self {
         Self {
@@ -251,7 +259,7 @@ impl Answering {
             used: Usage::default(),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
-            hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
+            hops: hops(input),
             sender: input
                 .provenance
                 .as_ref()

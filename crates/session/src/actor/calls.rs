@@ -6,7 +6,7 @@ use crate::doors::{Caller, Doors, Effects};
 use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
-use proto::letter::{Sender, Settled};
+use proto::letter::{Provenance, Sender, Settled};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -258,7 +258,7 @@ impl Actor {
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
     /// if it was promised.
-    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
+    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled, from: Option<Provenance>) {
         let finished = &settled.finished;
         if finished.cleanup {
             batch.archive.push(finished.session.clone());
@@ -266,7 +266,7 @@ impl Actor {
         let waiting = self.view.find(&settled.call).map(|open| (open.call.clone(), open.state.clone()));
         let Some((call, OpenState::Waiting(waiting))) = waiting else {
             if settled.late {
-                batch.post.push(self.late_reply(settled));
+                batch.post.push(self.late_reply(settled, from));
             }
             return;
         };
@@ -285,14 +285,14 @@ impl Actor {
     }
 
     /// The same news as a steer letter to oneself: it is answered like any other mail.
-    fn late_reply(&self, settled: &Settled) -> Post {
+    fn late_reply(&self, settled: &Settled, provenance: Option<Provenance>) -> Post {
         let letter = Letter {
             id: LetterId::derived("late_", settled.call.as_str()),
             to: self.row.id.clone(),
             from: Sender::Session { id: settled.finished.session.clone() },
             class: Class::Steer,
             body: Body::Completion(settled.finished.clone()),
-            provenance: None,
+            provenance,
             conversation: None,
             report: None,
             expires: None,

@@ -20,7 +20,7 @@ impl Actor {
         let (mut start, mut aborts) = (Vec::new(), Vec::new());
         for letter in letters {
             match letter.body {
-                Body::Settled(settled) => self.settle(&mut batch, &settled),
+                Body::Settled(settled) => self.settle(&mut batch, &settled, letter.provenance),
                 Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
                 Body::Switch(switch) => self.switched(&mut batch, switch),
                 Body::Compact(_) => {

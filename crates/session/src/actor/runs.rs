@@ -4,11 +4,10 @@ use super::calls::{asked_event, result};
 use super::{Actor, Stop};
 use crate::doors::conversation;
 use crate::now;
-use crate::view::Open;
+use crate::view::{Answering, Open};
 use proto::entry::{Ended, Input, Notice, On, State};
-use proto::letter::{Conversation, Finished, InputPart, Prompt, Report, Sender, Settled};
+use proto::letter::{Finished, InputPart, Prompt, Provenance, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
-use std::sync::Arc;
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
 /// Restarts a run may survive without its log growing in between; then something in it is the cause.
@@ -169,7 +168,7 @@ impl Actor {
         if let Some(report) = &self.report {
             batch.post.push(self.report_letter(&run, report, ending, text));
         }
-        batch.post.extend(now_run.conversation.as_ref().and_then(|leg| self.next_leg(leg, ending, &said)));
+        batch.post.extend(self.next_leg(now_run, ending));
         batch.row.status = Some(self.status_after(ending, &batch.consume));
         batch.row.run = Some(None);
         batch.row.ended = Some(Some(now()));
@@ -177,9 +176,9 @@ impl Actor {
     }
 
     /// The letter of the conversation that follows this run.
-    fn next_leg(&self, leg: &Conversation, ending: &Ending, said: &Option<(u64, Arc<str>)>) -> Option<Post> {
-        let text = said.as_ref().map_or("", |(_, text)| text);
-        conversation::next(leg, &self.row, ending.outcome, text)
+    fn next_leg(&self, run: &Answering, ending: &Ending) -> Option<Post> {
+        let text = run.said.as_ref().map_or("", |(_, text)| text);
+        conversation::next(run.conversation.as_deref()?, &self.row, run.hops + 1, ending.outcome, text)
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.
@@ -197,6 +196,13 @@ impl Actor {
             cleanup: self.row.cleanup,
             ms: self.row.started.map_or(0, |started| u64::try_from(now() - started).unwrap_or(0)),
         };
+        // An answer goes on with the chain of messages that it answers; else two sessions could go on for ever.
+        let provenance = Provenance {
+            kind: "inter_session".into(),
+            source_session_key: Some(self.row.key.clone()),
+            source_tool: None,
+            hops: self.view.answering().map_or(0, |now| now.hops),
+        };
         let (class, body) = match &report.call {
             Some(call) => (Class::Control, Body::Settled(Settled { call: call.clone(), finished, late: report.late })),
             None => (Class::Steer, Body::Completion(finished)),
@@ -208,7 +214,7 @@ impl Actor {
             from: Sender::Session { id: self.row.id.clone() },
             class,
             body,
-            provenance: None,
+            provenance: Some(provenance),
             conversation: None,
             report: None,
             expires: None,

@@ -2,6 +2,7 @@
 
 use super::{Doors, conversation};
 use crate::directory::Guard;
+use crate::{brake, now};
 use async_trait::async_trait;
 use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
@@ -23,12 +24,14 @@ impl Office for Doors {
         let told = (!guard.is_boxed()).then(|| key.clone());
         guard.check(&target, Act::Send, &key).map_err(unsent(told))?;
         self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
+        self.check_load(&target).map_err(unsent(Some(key.clone())))?;
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
     }
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
+        self.rt.brake.pass(brake::STEERS, &self.caller.row.id, Some(child), now())?;
         let body = Body::Prompt(Prompt::text(format!("[from the session that started you] {text}")));
         let letter =
             self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
@@ -133,6 +136,15 @@ impl Doors {
             .hint("send with timeoutSeconds 0, or answer first"));
         }
         Ok(())
+    }
+
+    /// Neither more than a receiver can hold, nor more than a sender may pour out. Looked at last, so that what is refused
+    /// for another reason does not count.
+    fn check_load(&self, target: &Session) -> Result<(), Error> {
+        if target.pending >= self.rt.limits.queue {
+            return Err(store::Error::QueueFull(target.id.clone()).into());
+        }
+        self.rt.brake.pass(brake::MESSAGES, &self.caller.row.id, None, now())
     }
 
     fn post(&self, run: &RunId, target: &Session, message: &Message) -> Post {

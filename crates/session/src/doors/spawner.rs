@@ -28,6 +28,8 @@ pub(crate) struct Order<'a> {
     /// The call that waits for the end; without one a letter tells of it.
     pub(crate) call: Option<&'a CallId>,
     pub(crate) from: Sender,
+    /// How many sessions came before in a chain of messages: a child does not begin a new one.
+    pub(crate) hops: u32,
     /// Children prepared and not yet committed.
     pub(crate) planned: &'a AtomicU64,
 }
@@ -50,6 +52,7 @@ impl Spawner for Doors {
             letter: LetterId::derived("run_", self.call.as_str()),
             call: request.waits.then_some(&self.call),
             from: Sender::Session { id: self.caller.row.id.clone() },
+            hops: self.caller.hops,
             planned: &self.planned,
         };
         let child = self.rt.plan(order, request).await?;
@@ -93,7 +96,7 @@ impl Inner {
                 kind: "inter_session".into(),
                 source_session_key: Some(order.parent.key.clone()),
                 source_tool: Some(request.tool.to_owned()).filter(|tool| !tool.is_empty()),
-                hops: 0,
+                hops: order.hops,
             }),
             conversation: None,
             report: Some(Report { session: order.parent.id.clone(), call: order.call.cloned(), late: false }),

@@ -4,5 +4,6 @@ mod access;
 mod children;
 mod crashes;
 mod letters;
+mod limits;
 mod turns;
 mod world;
