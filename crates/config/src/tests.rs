@@ -97,7 +97,7 @@ fn a_whole_file_is_read() {
 
 #[test]
 fn the_defaults_are_those_of_the_specification() {
-    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"idleMs":300000}"#);
+    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000}"#);
 }
 
 #[test]
@@ -346,6 +346,8 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"limits\": { \"costUsd\": -0.5 } }",
         "{ \"limits\": { \"askMinutes\": true } }",
         "{ \"sandbox\": { \"mode\": null } }",
+        "{ \"sandbox\": { \"isolated\": 1 } }",
+        "{ \"sandbox\": { \"sessionToolsVisibility\": \"tree\" } }",
         "{ \"permission\": \"maybe\" }",
         "{ \"permission\": [] }",
         "{ \"permission\": { \"edit\": 1 } }",
@@ -356,6 +358,9 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"agent\": { \"a\": { \"steps\": 0 } } }",
         "{ \"agent\": { \"a\": { \"tools\": \"read\" } } }",
         "{ \"agent\": { \"a\": { \"tools\": [\"read\", 1] } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": \"every\" } } } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": { \"read\": \"all\" } } } } } }",
+        "{ \"agent\": { \"a\": { \"sandbox\": { \"isolated\": \"yes\" } } } }",
         "{ \"agent\": { \"a\": { \"disable\": \"true\" } } }",
     ]), @r#"
     convoke.jsonc:1:12: `model` must be a string, not a number
@@ -380,6 +385,10 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write a number from 0 to 525600, without quotes
     convoke.jsonc:1:24: `sandbox.mode` must be a string, not null
         put the value in double quotes
+    convoke.jsonc:1:28: `sandbox.isolated` must be a boolean, not a number
+        write `true` or `false`, without quotes
+    convoke.jsonc:1:42: `sandbox.sessionToolsVisibility` cannot be `tree`
+        use `spawned` or `all`
     convoke.jsonc:1:17: `permission` cannot be `maybe`
         use `allow` or `ask` or `deny`
     convoke.jsonc:1:17: `permission` must be an action or an object, not an array
@@ -400,6 +409,12 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write `["read", "grep"]` or `{ "bash": false }`
     convoke.jsonc:1:39: `agent.a.tools[1]` must be a string, not a number
         put the value in double quotes
+    convoke.jsonc:1:60: `agent.a.tools.sessions.visibility` cannot be `every`
+        use `self` or `tree` or `agent` or `all`
+    convoke.jsonc:1:70: `agent.a.tools.sessions.visibility.read` is nothing that can be done
+        use `default`, `list`, `history`, `send`, `status`, `control`
+    convoke.jsonc:1:46: `agent.a.sandbox.isolated` must be a boolean, not a string
+        write `true` or `false`, without quotes
     convoke.jsonc:1:32: `agent.a.disable` must be a boolean, not a string
         write `true` or `false`, without quotes
     "#);
@@ -445,4 +460,28 @@ fn a_file_of_the_wrong_kind_is_refused() {
     fs::remove_dir(paths.config_file()).unwrap();
     fs::write(paths.config_file(), " ".repeat(LARGEST_FILE as usize + 1)).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.ends_with("larger than 1 MiB"));
+}
+
+#[test]
+fn how_far_sessions_see_is_read_for_all_and_for_one_agent() {
+    let config = good(
+        r#"{
+            "sandbox": { "isolated": false, "sessionToolsVisibility": "all" },
+            "agent": {
+                "lab": {
+                    "sandbox": { "isolated": true },
+                    "tools": { "bash": false, "sessions": { "visibility": { "list": "agent" } } }
+                },
+                "desk": { "tools": { "sessions": { "visibility": "all" } } },
+                "mute": { "tools": { "sessions": false } }
+            }
+        }"#,
+    )
+    .config;
+    assert_eq!((config.sandbox.isolated, config.sandbox.session_tools_visibility), (Some(false), Some("all")));
+    let [desk, lab, mute] = ["desk", "lab", "mute"].map(|name| &config.agent[name]);
+    assert_eq!((lab.isolated, &lab.tools), (Some(true), &vec![("bash".to_owned(), false)]));
+    assert_eq!(lab.sessions, Some(json!({ "visibility": { "list": "agent" } })));
+    assert_eq!((desk.sessions.clone(), desk.isolated), (Some(json!({ "visibility": "all" })), None));
+    assert_eq!((&mute.tools, &mute.sessions), (&vec![("sessions".to_owned(), false)], &None));
 }

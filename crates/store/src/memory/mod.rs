@@ -12,7 +12,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Entry, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Entry, Letter, LetterId, RunId, SessionId};
 use state::{Row, State, is_live};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -264,6 +264,14 @@ impl Store for Memory {
 
     async fn cursor(&self) -> Result<u64, Error> {
         self.read(|state| Ok(state.cursor()))
+    }
+
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        self.read(|state| {
+            let input = state.letters.get(letter).and_then(|letter| Some((letter.to.clone(), letter.input?)));
+            let entry = input.and_then(|place| state.logs.get(&place));
+            Ok(entry.map_or_else(|| state.cursor(), |entry| entry - 1))
+        })
     }
 
     async fn check(&self) -> Result<Vec<String>, Error> {
