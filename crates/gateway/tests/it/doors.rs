@@ -50,8 +50,10 @@ async fn t03_every_route_needs_a_token_but_healthz() {
     let document = described(&site).await;
     let paths = document["paths"].as_object().unwrap();
     assert!(paths.len() > proto::methods::TABLE.len());
+    assert!(paths.contains_key("/ws"), "OpenAPI has no operation for it, but it is a route");
     for (path, operations) in paths {
-        for method in operations.as_object().unwrap().keys() {
+        let methods = ["get", "post"].into_iter().filter(|method| path == "/ws" || operations[*method].is_object());
+        for method in methods {
             let first = format!("{} {path}", method.to_uppercase());
             let answer = site.ask(&first, &[], b"{}").await;
             let expected = if path == "/healthz" { 200 } else { 401 };
@@ -82,6 +84,21 @@ async fn every_described_route_is_served() {
         let status = site.ask(&format!("GET {path}"), &[&site.bearer()], b"").await.status;
         assert_eq!(status, if path == "/ws" { 400 } else { 200 }, "{path}");
     }
+}
+
+#[tokio::test]
+async fn what_is_only_read_says_so_to_whoever_writes() {
+    let (_world, site) = World::tcp().await;
+    let (host, bearer) = (format!("host: {}", site.address), site.bearer());
+    for path in ["/metrics", "/openapi.json", "/events", "/ws"] {
+        for method in ["POST", "PUT", "DELETE"] {
+            let answer = site.raw(&format!("{method} {path}"), &[&host, &bearer], b"x").await;
+            assert_eq!(answer.status, 405, "{method} {path}: {}", answer.body);
+            assert!(answer.head.contains("allow: get,head"), "{method} {path}: {}", answer.head);
+        }
+    }
+    let answer = site.ask("GET /rpc/health", &[&bearer], b"").await;
+    assert!(answer.status == 405 && answer.head.contains("allow: post"), "{}", answer.head);
 }
 
 #[tokio::test]
