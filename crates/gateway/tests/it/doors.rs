@@ -301,12 +301,17 @@ async fn t14_guessing_is_throttled_and_a_right_token_still_passes() {
             other => panic!("{other:?}"),
         }
         if n % 100 == 0 {
+            // One count for all that is served, whichever way they come.
+            for first in ["GET /events", "GET /ws", "GET /metrics", "POST /rpc/agent", "GET /nothing"] {
+                let status = site.ask(first, &[&guess], b"").await.status;
+                assert!(status == 429 || n == 0, "{first}: {status}");
+            }
             assert_eq!(health(&site, &[&site.bearer()]).await.status, 200, "after {n} guesses");
         }
     }
-    // Ten at once, then one in six seconds.
+    // Ten at once, five of them on the other routes, then one in six seconds.
     let more = started.elapsed().as_secs() / 6 + 1;
-    assert!(refused[0] >= 10 && refused[0] <= 10 + more && refused[0] + refused[1] == 1000, "{refused:?}");
+    assert!(refused[0] >= 5 && refused[0] <= 5 + more && refused[0] + refused[1] == 1000, "{refused:?}");
     assert_eq!(health(&site, &[]).await.status, 401, "who tries nothing is not throttled");
 }
 
