@@ -146,6 +146,8 @@ fn session(index: usize) -> Session {
         usage: Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }

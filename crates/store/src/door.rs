@@ -218,6 +218,10 @@ pub struct Session {
     pub mode: Mode,
     pub title: Option<String>,
     pub label: Option<String>,
+    /// What the agents of its tree call it. Of the live ones of a tree, one has it; those that ended keep it as well.
+    pub name: Option<String>,
+    /// A person stopped it: mail does not wake it again, a person's prompt does.
+    pub stopped: bool,
     pub cwd: String,
     /// What the session may do, as `rules` wrote it; opaque here.
     pub policy: String,
@@ -305,6 +309,7 @@ pub struct RowChange {
     pub cwd: Option<String>,
     pub title: Option<String>,
     pub policy: Option<String>,
+    pub stopped: Option<bool>,
     pub base: Option<u64>,
     pub activity: Option<Millis>,
     pub started: Option<Millis>,
@@ -430,11 +435,14 @@ pub struct Ask {
     pub created: Millis,
     pub until: Millis,
     pub reply: Option<AskReply>,
+    /// The session that is asked, beside the person: the lead whose plan it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<SessionId>,
 }
 
 #[derive(Debug, Clone)]
 pub enum AskChange {
-    Open(Ask),
+    Open(Box<Ask>),
     /// Without a reply: withdrawn.
     Close {
         ask: AskId,
@@ -463,6 +471,11 @@ pub enum Find {
     Label {
         label: String,
         owner: Option<String>,
+    },
+    /// Whoever has or had this name in a tree, newest first.
+    Named {
+        root: SessionId,
+        name: String,
     },
     /// The newest root session started in this directory.
     NewestIn(String),

@@ -198,7 +198,7 @@ impl Holding {
 impl Asking {
     fn new(change: AskChange) -> Result<Self, Error> {
         Ok(match change {
-            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask: Box::new(ask) },
+            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask },
             AskChange::Close { ask, reply } => Self::Close { ask, reply },
         })
     }

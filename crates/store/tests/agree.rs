@@ -278,6 +278,8 @@ impl Side {
             usage: Usage::default(),
             context_tokens: 0,
             attempts: 0,
+            name: None,
+            stopped: false,
             attempt_seq: 0,
             id,
         }
@@ -454,6 +456,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
             provenance: None,
             conversation: None,
             until: None,
+            shutdown: None,
         })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
@@ -498,7 +501,7 @@ fn run_change(&(kind, run, of): &(u8, usize, usize)) -> RunChange {
 
 fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId) -> AskChange {
     match kind {
-        0 => AskChange::Open(Ask {
+        0 => AskChange::Open(Box::new(Ask {
             id: ask_id(ask),
             session: session.clone(),
             root: root.clone(),
@@ -511,7 +514,8 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             created: 1,
             until: 9,
             reply: None,
-        }),
+            to: None,
+        })),
         1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
         _ => AskChange::Close { ask: ask_id(ask), reply: None },
     }

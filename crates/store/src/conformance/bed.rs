@@ -120,6 +120,8 @@ pub(super) fn root(name: &str) -> Session {
         usage: Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }
@@ -156,6 +158,7 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        shutdown: None,
     })
 }
 

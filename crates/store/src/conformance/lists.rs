@@ -45,6 +45,24 @@ pub async fn a_label_belongs_to_one_live_session(bed: Bed) {
     bed.open(Session { label: Some("old".into()), ..root("g") }).await;
 }
 
+pub async fn a_name_belongs_to_one_live_agent_of_a_tree(bed: Bed) {
+    let (one, other) = (bed.root("a").await, bed.root("b").await);
+    let named = |parent: &Session, key: &str| Session { name: Some("scout".into()), ..child(parent, key) };
+    let first = bed.open(named(&one, "c")).await;
+    let taken = try_open(&bed, named(&first, "d")).await;
+    assert!(
+        matches!(taken, Err(Error::Taken { what, holder }) if what == "name `scout`" && holder == first.id.as_str())
+    );
+    // Another tree has names of its own.
+    bed.open(named(&other, "e")).await;
+    bed.status(&first, Status::Done).await;
+    let second = bed.open(named(&one, "f")).await;
+    // Whoever had the name is still found by it, after whoever has it.
+    let found = bed.store.find(&Find::Named { root: one.id.clone(), name: "scout".into() }).await.unwrap();
+    assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [&second.id, &first.id]);
+    assert!(bed.store.find(&Find::Named { root: one.id, name: "nobody".into() }).await.unwrap().is_empty());
+}
+
 pub async fn an_opened_session_starts_empty(bed: Bed) {
     let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost_usd: 0.25 };
     let given = Session { seq: 7, pending: 3, usage, title: Some("t".into()), ..root("a") };

@@ -100,6 +100,7 @@ macro_rules! every_rule {
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,
+            a_name_belongs_to_one_live_agent_of_a_tree,
             an_opened_session_starts_empty,
             relatives_must_exist,
             selectors_find_their_session,

@@ -106,10 +106,16 @@ impl Store for Memory {
                     is_live(s) && s.label.as_ref() == Some(label) && owner.as_ref().is_none_or(|o| s.owner == *o)
                 }),
             ),
+            Find::Named { root, name } => {
+                (10, Box::new(move |s| s.root == *root && s.name.as_ref() == Some(name) && !s.archived))
+            }
             Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && s.cwd == *cwd)),
             Find::Newest => (1, Box::new(is_root)),
         };
         self.read(|state| {
+            if let Find::Named { .. } = what {
+                return Ok(by_birth(state, fits).into_iter().rev().take(limit).collect());
+            }
             let mut found = newest_first(state, fits);
             found.truncate(limit);
             Ok(found)
@@ -304,6 +310,12 @@ fn open_asks(state: &State, fits: impl Fn(&Ask) -> bool) -> Vec<Ask> {
         state.asks.rows().values().filter(|ask| ask.reply.is_none() && fits(ask)).cloned().collect();
     asks.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
     asks
+}
+
+fn by_birth(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {
+    let mut rows: Vec<&Row> = state.sessions.rows().values().filter(|row| fits(&row.session)).collect();
+    rows.sort_by_key(|row| row.born);
+    rows.into_iter().map(|row| row.session.clone()).collect()
 }
 
 fn newest_first(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {

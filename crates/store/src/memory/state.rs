@@ -200,6 +200,7 @@ impl State {
     fn open(&mut self, session: &Session) -> Result<(), Error> {
         self.check_names(session)?;
         self.check_label(session)?;
+        self.check_name(session)?;
         let mut session = session.clone();
         (session.pending, session.seq) = (0, 0);
         if let Some(fork) = &session.fork {
@@ -242,6 +243,17 @@ impl State {
         }
         self.sessions.change(&holder.id, |row| row.session.label = None);
         Ok(())
+    }
+
+    fn check_name(&self, session: &Session) -> Result<(), Error> {
+        let Some(name) = &session.name else { return Ok(()) };
+        let holds = |row: &&Row| {
+            row.session.root == session.root && row.session.name.as_ref() == Some(name) && is_live(&row.session)
+        };
+        match self.sessions.rows().values().find(holds) {
+            Some(row) => Err(Error::Taken { what: format!("name `{name}`"), holder: row.session.id.to_string() }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
@@ -392,6 +404,7 @@ fn change_row(session: &mut Session, change: &RowChange) {
     set(&mut session.agent, &change.agent);
     set(&mut session.cwd, &change.cwd);
     set(&mut session.policy, &change.policy);
+    set(&mut session.stopped, &change.stopped);
     set(&mut session.base, &change.base);
     set(&mut session.activity, &change.activity);
     set(&mut session.ended, &change.ended);

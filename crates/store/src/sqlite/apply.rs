@@ -222,6 +222,7 @@ impl Desk<'_> {
             ("cwd", words(&row.cwd)),
             ("title", words(&row.title)),
             ("policy", words(&row.policy)),
+            ("stopped", row.stopped.map(|stopped| Value::Integer(stopped.into()))),
             ("activity", row.activity.map(Value::Integer)),
             ("started", row.started.map(Value::Integer)),
             ("ended", row.ended.map(|ended| or_null(ended.map(Value::Integer)))),
@@ -259,6 +260,7 @@ impl Desk<'_> {
     fn open(&self, session: &Session) -> Result<()> {
         self.check_names(session)?;
         self.check_label(session)?;
+        self.check_name(session)?;
         self.check_fork(session)?;
         if let Some(parent) = &session.parent {
             self.number(parent)?;
@@ -302,6 +304,20 @@ impl Desk<'_> {
         Ok(())
     }
 
+    /// Of the live agents of a tree, one has a name.
+    fn check_name(&self, session: &Session) -> Result<()> {
+        let Some(name) = &session.name else { return Ok(()) };
+        let holder: Option<String> = self.one(
+            "SELECT id FROM sessions WHERE tree = (SELECT n FROM sessions WHERE id = ?1) AND name = ?2 AND archived = 0
+                 AND status NOT IN ('done', 'failed', 'killed', 'timeout', 'interrupted')",
+            [session.root.as_str(), name],
+        )?;
+        match holder {
+            Some(holder) => Err(Error::Taken { what: format!("name `{name}`"), holder }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn check_fork(&self, session: &Session) -> Result<()> {
         let Some(fork) = &session.fork else { return Ok(()) };
         let of = self.number(&fork.of)?;
@@ -316,9 +332,9 @@ impl Desk<'_> {
         self.run(
             "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
                  title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended,
-                 cleanup)
+                 cleanup, name, stopped)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
             params![
                 n,
                 session.id.as_str(),
@@ -348,6 +364,8 @@ impl Desk<'_> {
                 session.started,
                 session.ended,
                 session.cleanup,
+                session.name,
+                session.stopped,
             ],
         )?;
         Ok(())

@@ -108,6 +108,12 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
         Find::Label { label, owner: None } => {
             sessions(connection, &format!("WHERE s.label = ?1 AND s.archived = 0 AND {NOT_ENDED} {newest}"), [label])
         }
+        Find::Named { root, name } => {
+            let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+            let clauses =
+                format!("WHERE s.tree = ?1 AND s.name = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}");
+            sessions(connection, &clauses, params![tree, name])
+        }
         Find::NewestIn(cwd) => sessions(
             connection,
             "WHERE s.cwd = ?1 AND s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
