@@ -366,6 +366,13 @@ fn check(state: &State) -> Vec<String> {
             found.push(format!("letter `{id}`: was consumed, but is not in the log of `{}`", letter.to));
         }
     }
+    for ((_, number), task) in state.board.rows() {
+        if let (proto::TaskState::InProgress, Some(proto::Holder::Session(owner))) = (task.state, &task.owner)
+            && !state.known(owner).is_ok_and(is_live)
+        {
+            found.push(format!("task {number}: is in progress, but its owner `{owner}` has ended"));
+        }
+    }
     for row in state.runs.rows().values().filter(|row| row.run.ended.is_none() && row.alias_of.is_none()) {
         if let Ok(session) = state.known(&row.run.session)
             && session.status.is_ended()
