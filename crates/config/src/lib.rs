@@ -36,7 +36,7 @@ pub use error::Error;
 pub use limits::Limits;
 pub use paths::Paths;
 pub use permission::Placed;
-pub use provider::{ModelLimits, Provider, Wire};
+pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
 pub use secret::Secret;
 
 use document::Node;
