@@ -46,7 +46,7 @@ pub use organisation::Organisation;
 pub use paths::Paths;
 pub use peers::{Inbound, Peer};
 pub use permission::Placed;
-pub use provider::{ModelLimits, Provider, Wire};
+pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
 pub use secret::Secret;
 pub use tls::Tls;
 pub use tools::Search;
