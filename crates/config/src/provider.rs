@@ -50,7 +50,6 @@ impl Provider {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let (mut wire, mut base_url, mut api_key) = (Wire::default(), None, None);
         let (mut headers, mut models) = (BTreeMap::new(), BTreeMap::new());
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "wire" => wire = field.node.choice(WIRES)?,
