@@ -13,6 +13,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 
+mod mail;
+
+pub use mail::*;
+
 /// A row of the table, as a type.
 pub trait Method: 'static {
     const NAME: &'static str;
@@ -123,6 +127,10 @@ methods! {
     "subagents.kill" SubagentsKill(ChildInput) -> Aborted, Write;
     /// Waits until children are done.
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
+    /// Mail to an agent by name, to a session, or to everybody in a tree.
+    "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Whom one can write to.
+    "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
@@ -276,6 +284,9 @@ pub struct SessionInfo {
     pub channel: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// What the agents of its tree call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     pub updated_at: Millis,

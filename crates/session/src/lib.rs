@@ -8,6 +8,7 @@ pub mod agents;
 pub mod decide;
 pub mod directory;
 mod doors;
+mod fork;
 mod grant;
 pub mod hub;
 mod mention;

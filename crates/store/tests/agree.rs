@@ -209,6 +209,8 @@ impl Side {
             usage: Usage::default(),
             context_tokens: 0,
             attempts: 0,
+            name: None,
+            stopped: false,
             attempt_seq: 0,
             id,
         }
@@ -226,8 +228,12 @@ impl Side {
     async fn take(&self, at: i64, step: &Step) -> String {
         match step {
             Step::Deliver { open, post } => {
-                let mail =
-                    Mail { at, open: self.all_opened(open).await, post: post.iter().map(posted).collect(), once: None };
+                let mail = Mail {
+                    at,
+                    open: self.all_opened(open).await,
+                    post: post.iter().map(posted).collect(),
+                    ..Mail::default()
+                };
                 told(self.store.deliver(mail).await)
             }
             Step::Commit(commit) => {
@@ -323,6 +329,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
             provenance: None,
             conversation: None,
             until: None,
+            shutdown: None,
         })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
@@ -367,7 +374,7 @@ fn run_change(&(kind, run, of): &(u8, usize, usize)) -> RunChange {
 
 fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId) -> AskChange {
     match kind {
-        0 => AskChange::Open(Ask {
+        0 => AskChange::Open(Box::new(Ask {
             id: ask_id(ask),
             session: session.clone(),
             root: root.clone(),
@@ -380,7 +387,8 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             created: 1,
             until: 9,
             reply: None,
-        }),
+            to: None,
+        })),
         1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
         _ => AskChange::Close { ask: ask_id(ask), reply: None },
     }

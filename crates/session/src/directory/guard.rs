@@ -82,6 +82,6 @@ pub(crate) fn party(session: &Session) -> Party {
         path: session.path.clone(),
         owner: session.owner.clone(),
         sandboxed: false,
-        named: session.label.is_some(),
+        named: session.name.is_some() || session.label.is_some(),
     }
 }

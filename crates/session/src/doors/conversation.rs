@@ -64,6 +64,7 @@ pub(crate) fn next(leg: &Conversation, by: &Session, outcome: Outcome, text: &st
             source_session_key: Some(by.key.clone()),
             source_tool: Some("sessions_send".into()),
             hops: turn,
+            ..Provenance::default()
         }),
         conversation: Some(next),
         report: None,

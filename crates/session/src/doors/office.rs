@@ -1,13 +1,14 @@
 //! The office: letters from one session to another, checked in the order of the contract (S6).
 
-use super::{Doors, conversation};
+use super::mail::Author;
+use super::{Doors, conversation, short};
 use async_trait::async_trait;
 use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
 use rules::access::{Act, explain};
 use store::{Find, Post, Session};
 use tools::Office;
-use tools::doors::{Delivery, Message, Sent, Unsent};
+use tools::doors::{Delivery, Mail, Mailed, Message, Sent, Unsent};
 
 #[async_trait]
 impl Office for Doors {
@@ -22,6 +23,21 @@ impl Office for Doors {
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
+    }
+
+    async fn mail(&self, mail: Mail) -> Result<Mailed, Error> {
+        let caller = &self.caller;
+        let author = Author {
+            session: Some(&caller.row),
+            tree: Some(&caller.row),
+            id: self.call.as_str(),
+            hops: caller.hops,
+            known: &caller.known,
+            asked: caller.asked.as_deref(),
+        };
+        let out = self.rt.write_mail(&author, &mail).await?;
+        self.prepare(|effects| effects.post.extend(out.post));
+        Ok(out.mailed)
     }
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
@@ -160,15 +176,11 @@ impl Doors {
                 source_session_key: Some(own.key.clone()),
                 source_tool: Some("sessions_send".into()),
                 hops: self.caller.hops + 1,
+                ..Provenance::default()
             }),
             conversation: None,
             report: None,
             expires: None,
         }
     }
-}
-
-/// An id made from two others must stay within the length of an id.
-fn short(session: &SessionId) -> &str {
-    session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
 }

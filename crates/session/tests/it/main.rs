@@ -3,5 +3,6 @@
 mod children;
 mod crashes;
 mod letters;
+mod mail;
 mod turns;
 mod world;
