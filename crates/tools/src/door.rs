@@ -139,6 +139,8 @@ fn schema<A: JsonSchema>() -> Box<RawValue> {
 pub struct Audience {
     /// Agents this caller may start, with what each is for.
     pub agents: Vec<AgentInfo>,
+    /// It has no tools but those that direct others.
+    pub coordinates: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -181,8 +183,21 @@ pub struct Output {
     pub failed: bool,
     /// The turn is over with this call.
     pub ends_turn: bool,
+    /// The session's answer to the question whether it may be shut down.
+    pub shutdown: Option<bool>,
+    /// What the session is from here on.
+    pub becomes: Option<Becomes>,
     /// The session works somewhere else from here on: in the commit that stores this result.
     pub moves: Option<Move>,
+}
+
+/// What a call makes of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    /// Look and think, change nothing.
+    Planning,
+    /// The plan was approved.
+    Working,
 }
 
 /// Where a session goes.
