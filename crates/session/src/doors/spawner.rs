@@ -362,6 +362,7 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         attempts: 0,
         name: None,
         stopped: false,
+        worktree: None,
         attempt_seq: 0,
         id,
     }
