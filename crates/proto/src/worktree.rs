@@ -22,4 +22,7 @@ pub struct Worktree {
     /// A hook of the user's made it, so a hook takes it away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hook: bool,
+    /// It was made for this session, which cannot leave it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolated: bool,
 }

@@ -19,6 +19,7 @@ mod slots;
 mod transcript;
 pub mod view;
 mod waiters;
+mod worktrees;
 
 pub use agents::{Agents, Profile};
 pub use hub::{Hub, Seen};

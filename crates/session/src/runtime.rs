@@ -41,6 +41,8 @@ pub struct Deps {
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
     pub between: Between,
+    /// How worktrees are made and removed.
+    pub worktrees: tools::worktree::Settings,
 }
 
 /// What holds between sessions.
@@ -72,6 +74,7 @@ pub struct Runtime {
 }
 
 pub(crate) struct Inner {
+    pub(crate) worktrees: Arc<tools::worktree::Settings>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
     pub(crate) agents: Arc<Agents>,
@@ -159,6 +162,7 @@ impl Runtime {
             brake: Brake::default(),
             access: Arc::new(deps.between.access),
             isolated: deps.between.isolated,
+            worktrees: Arc::new(deps.worktrees),
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             redactor: deps.between.redactor,
@@ -183,9 +187,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -715,7 +718,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     }
 }
 
-fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
     let letter = Letter {
         id,
         to: to.clone(),

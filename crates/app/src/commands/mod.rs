@@ -18,6 +18,7 @@ mod stop;
 mod token;
 mod tree;
 mod wait;
+mod worktrees;
 
 use crate::failure::{Failure, cannot};
 use clap::{Parser, Subcommand};
@@ -58,6 +59,7 @@ enum Command {
     Agents(agents::Args),
     Models(models::Args),
     Token(token::Args),
+    Worktrees(worktrees::Args),
     Db(db::Args),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -82,6 +84,7 @@ impl Cli {
             Command::Agents(args) => agents::run(args),
             Command::Models(args) => models::run(args),
             Command::Token(args) => token::run(args),
+            Command::Worktrees(args) => worktrees::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Completions(args) => completions::run(args),

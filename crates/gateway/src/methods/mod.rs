@@ -9,3 +9,4 @@ mod permissions;
 mod sessions;
 mod spawn;
 mod subagents;
+mod worktrees;

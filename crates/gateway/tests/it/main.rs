@@ -63,6 +63,7 @@ impl World {
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
             between: session::Between::default(),
+            worktrees: tools::worktree::Settings::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
         let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap());

@@ -90,7 +90,10 @@ impl Actor {
     fn switched(&self, batch: &mut Batch, switch: proto::letter::Switch) {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
-        batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        if let Some(cwd) = &switch.cwd {
+            batch.row.cwd = Some(cwd.clone());
+            batch.row.worktree = Some(switch.worktree.clone());
+        }
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;
@@ -155,7 +158,9 @@ impl Actor {
                 Some(On::Letter { .. } | On::Timer) | None => {}
             }
         }
-        batch.entries.extend(self.stopped_entries(called, &settled, &format!("the call was stopped: {why}")));
+        let why_stopped = format!("the call was stopped: {why}");
+        let stopped = self.stopped_entries(batch, called, &settled, &why_stopped);
+        batch.entries.extend(stopped);
         tracing::debug!(session = %self.row.id, %run, why, "run stopped");
         let ending = match reason {
             Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),

@@ -317,6 +317,7 @@ impl Actor {
         self.row.agent = change.agent.unwrap_or_else(|| self.row.agent.clone());
         self.row.model = change.model.or(self.row.model.take());
         self.row.cwd = change.cwd.unwrap_or_else(|| self.row.cwd.clone());
+        self.row.worktree = change.worktree.unwrap_or_else(|| self.row.worktree.take());
         self.row.title = change.title.or(self.row.title.take());
         self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
         self.row.stopped = change.stopped.unwrap_or(self.row.stopped);

@@ -38,6 +38,7 @@ fn runtime() -> Runtime {
         outputs: std::env::temp_dir(),
         default_model: "offline/plain".into(),
         between: Between::default(),
+        worktrees: tools::worktree::Settings::default(),
     })
 }
 
@@ -83,7 +84,7 @@ async fn stored(rt: &Runtime, batch: Batch) -> Session {
 
 async fn actor(rt: &Runtime, session: &SessionId) -> Actor {
     let awake = rt.store().wake(session).await.unwrap();
-    Actor::of(rt.inner(), Arc::new(Handle::default()), awake)
+    Actor::of(rt.inner().clone(), Arc::new(Handle::default()), awake)
 }
 
 fn letter(to: &SessionId, class: Class, body: Body) -> Post {
@@ -107,7 +108,8 @@ async fn told(effects: Effects) -> (State, String) {
     let row = stored(&rt, Batch { entries: calling(&call, "sessions_spawn"), ..Batch::default() }).await;
     let actor = actor(&rt, &row.id).await;
     let result = Ok(Output::text("started"));
-    let entries = actor.stopped_entries(vec![Called { call, result, effects, ms: 1 }], &[], "stopped");
+    let called = vec![Called { call, result, effects, ms: 1 }];
+    let entries = actor.stopped_entries(&mut Batch::default(), called, &[], "stopped");
     let [Entry::Result(result)] = &entries[..] else { panic!("{entries:?}") };
     (result.state, result.output.clone())
 }

@@ -138,6 +138,7 @@ pub(super) fn worktree(path: &str, from: &str) -> proto::Worktree {
         original_branch: None,
         original_cwd: from.into(),
         by_hook: false,
+        isolated: false,
     }
 }
 

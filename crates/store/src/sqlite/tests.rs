@@ -141,7 +141,8 @@ async fn a_page_that_rots_later_is_found_by_the_check() {
     let path = dir.path().join("convoke.db");
     // Not a page of the schema: that is read when the file is opened.
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'entries'";
-    let page: usize = Connection::open(&path).unwrap().query_row(page, [], |row| row.get(0)).unwrap();
+    let page: u32 = Connection::open(&path).unwrap().query_row(page, [], |row| row.get(0)).unwrap();
+    let page = page as usize;
     let mut bytes = fs::read(&path).unwrap();
     bytes[(page - 1) * 4096..page * 4096].fill(0x55);
     fs::write(&path, &bytes).unwrap();

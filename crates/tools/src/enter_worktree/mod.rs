@@ -88,6 +88,7 @@ fn of(made: Made, cx: &ToolCx) -> Worktree {
         original_branch: made.from,
         original_cwd: cx.dir.display().to_string(),
         by_hook: false,
+        isolated: false,
     }
 }
 
@@ -124,6 +125,7 @@ async fn by_hook(hook: &Hook, name: &Name, cx: &ToolCx) -> Result<Worktree, prot
         original_branch: None,
         original_cwd: cx.dir.display().to_string(),
         by_hook: true,
+        isolated: false,
     })
 }
 

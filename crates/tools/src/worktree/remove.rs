@@ -7,11 +7,13 @@ use super::snapshot::{self, Snapshot};
 use super::{Tenants, create, files, lock, tmux};
 use crate::process::Processes;
 use proto::{Code, Error};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What became of a worktree that is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
+    /// Where it was.
+    pub path: PathBuf,
     pub snapshot: Snapshot,
     /// What was in it and nowhere else.
     pub changes: Changes,
@@ -64,7 +66,7 @@ pub async fn remove(
     // Somebody may have moved in meanwhile.
     check_free(&tree, tenants).await?;
     delete(repo, &tree).await.map_err(|error| half_done(&tree, &snapshot, error))?;
-    Ok(Removed { snapshot, changes, tmux, was_missing: false })
+    Ok(Removed { path: tree.path, snapshot, changes, tmux, was_missing: false })
 }
 
 /// A worktree whose directory somebody deleted: what is left are its commits.
@@ -73,7 +75,7 @@ async fn forget(repo: &Repository, tree: &Tree, discard: Discard) -> Result<Remo
     check_changes(tree, &changes, discard)?;
     let snapshot = snapshot::take_commits(repo, tree).await?;
     delete(repo, tree).await.map_err(|error| half_done(tree, &snapshot, error))?;
-    Ok(Removed { snapshot, changes, tmux: Vec::new(), was_missing: true })
+    Ok(Removed { path: tree.path.clone(), snapshot, changes, tmux: Vec::new(), was_missing: true })
 }
 
 async fn delete(repo: &Repository, tree: &Tree) -> Result<(), Error> {
