@@ -124,8 +124,8 @@ fn snapshot_row(snapshot: &Snapshot) -> SnapshotRow {
 }
 
 /// For a person: everybody counts.
-struct Anybody<'a> {
-    rt: &'a Inner,
+pub(crate) struct Anybody<'a> {
+    pub(crate) rt: &'a Inner,
 }
 
 #[async_trait]

@@ -294,6 +294,18 @@ impl ToolCx {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+
+    /// Where this call makes or removes a worktree from.
+    pub(crate) fn site(&self, dir: &Path) -> crate::worktree::Site {
+        crate::worktree::Site {
+            processes: Arc::clone(&self.processes),
+            cancel: self.cancel.clone(),
+            dir: dir.to_owned(),
+            scratch: self.outputs.clone(),
+            session: self.session.clone(),
+            agent: self.agent.clone(),
+        }
+    }
 }
 
 /// A tool with its arguments' type erased.

@@ -6,6 +6,7 @@
 
 mod calls;
 mod control;
+mod housing;
 mod role;
 mod runs;
 #[cfg(test)]
@@ -104,6 +105,10 @@ pub(crate) struct Actor {
     planned: Arc<AtomicU64>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
+    /// What the report of an end says of the session's own worktree.
+    weighed: Option<proto::letter::WorktreeEnd>,
+    /// That worktree was seen to after the last end.
+    left: bool,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -158,6 +163,8 @@ impl Actor {
             report: None,
             planned: Arc::default(),
             asked_to_end: view.shutdown().map(|_| now()),
+            weighed: None,
+            left: false,
             rt,
             handle,
             view,
@@ -176,6 +183,9 @@ impl Actor {
             }
             let idle = self.view.answering().is_none() && self.inbox.is_empty();
             self.handle.set_busy(!idle);
+            if idle {
+                self.leave_worktree().await;
+            }
             let deadline = self.next_deadline();
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Leave::Stopped,

@@ -1,10 +1,12 @@
 //! Entering: by git and by hook, and what is refused.
 
 use super::*;
+use crate::hook::Hook;
 use crate::testing::{Direct, Place, repository};
 use crate::worktree::{Base, Settings};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn cx(place: &Place, settings: Settings) -> ToolCx {

@@ -1,9 +1,9 @@
 //! `exit_worktree`: back to where the session came from, with the worktree kept or removed.
 
-mod hooked;
 #[cfg(test)]
 mod tests;
 
+use crate::worktree::hooked::{self, Gone};
 use crate::worktree::{self, Discard, Name, Removed, Repository};
 use crate::{Access, Error, Move, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
@@ -114,7 +114,10 @@ async fn keep(inside: &Worktree, cx: &ToolCx) -> Result<Value, proto::Error> {
 
 async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Value, proto::Error> {
     if inside.by_hook {
-        return hooked::remove(inside, discard, cx).await;
+        let (settings, tenants) = (&cx.worktrees.settings, cx.worktrees.tenants.as_ref());
+        let site = cx.site(&home(inside).cwd);
+        let gone = hooked::remove(settings.remove.as_ref(), inside, discard, tenants, &site).await?;
+        return Ok(told_by_hook(inside, &gone));
     }
     let (repo, name) = (repository(inside, cx).await?, Name::parse(&inside.name)?);
     let tenants = cx.worktrees.tenants.as_ref();
@@ -138,6 +141,19 @@ async fn repository(inside: &Worktree, cx: &ToolCx) -> Result<Repository, proto:
     let original = PathBuf::from(&inside.original_cwd);
     let dir = if original.is_dir() { original } else { PathBuf::from(&inside.path) };
     Repository::open(Arc::clone(&cx.processes), cx.cancel.clone(), &dir).await
+}
+
+fn told_by_hook(inside: &Worktree, gone: &Gone) -> Value {
+    let kept = gone.snapshot.as_ref().map(|s| format!(" Its snapshot `{}` is kept for 30 days.", s.name));
+    let (kept, back) = (kept.unwrap_or_default(), home(inside).cwd);
+    let message = format!("The hook removed the worktree `{}`.{kept} Back in `{}`.", inside.name, back.display());
+    let mut result = left("remove", inside, message);
+    if let Some(snapshot) = &gone.snapshot {
+        result["snapshot"] = json!(snapshot.reference());
+    }
+    result["discardedFiles"] = json!(gone.changes.file_count);
+    result["discardedCommits"] = json!(gone.changes.commit_count);
+    result
 }
 
 fn told(inside: &Worktree, removed: &Removed) -> Value {

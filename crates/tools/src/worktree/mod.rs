@@ -2,7 +2,8 @@
 //!
 //! - [`create`](create()) makes one below `.convoke/worktrees`, on a branch of its own; [`remove`](remove()) takes it away
 //!   when nothing would be lost, or on purpose, and never without a [`Snapshot`]; [`restore`] brings it back.
-//! - [`finish`] is for whoever made one for an agent: gone when unchanged, else kept and told.
+//! - [`make`] does the same in the way that is set, by git or by a hook. [`weigh`] and [`finish`] are for whoever made one
+//!   for an agent: gone when unchanged, else kept and told.
 //!
 //! This is the side of git: it knows no session. Who works where is asked through [`Tenants`]; the session that moves is
 //! told by [`crate::Move`]. Every step leaves something that the next call, or `worktrees.list`, recognises: a tree that
@@ -10,6 +11,7 @@
 
 mod create;
 mod files;
+pub(crate) mod hooked;
 mod inspect;
 mod list;
 mod lock;
@@ -30,14 +32,15 @@ pub use remove::{Discard, Removed, remove};
 pub use repository::Repository;
 pub use snapshot::{Snapshot, restore};
 
-use crate::hook::Hook;
+use crate::hook::{Hook, Stage};
 use crate::process::Processes;
 use async_trait::async_trait;
 use inspect::Index;
-use proto::{Error, Worktree};
-use record::Record;
-use std::path::Path;
+use proto::{Code, Error, SessionId, Worktree};
+use repository::Tree;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What a user sets about worktrees.
 #[derive(Debug, Clone, Default)]
@@ -79,24 +82,81 @@ fn branch_ref(name: &str) -> String {
     format!("refs/heads/convoke/{name}")
 }
 
-/// Writes down what a hook's worktree has checked out at first, where git knows it.
-pub(crate) fn note_base(repo: &Repository) -> Result<(), Error> {
-    let tree = repo.own_tree("")?;
-    Record { base: Some(tree.head.clone()), ..Record::default() }.write(&tree.git_dir)
+/// Where a worktree is made from, and for whom.
+pub struct Site {
+    pub processes: Arc<dyn Processes>,
+    pub cancel: CancellationToken,
+    /// The session's directory; for a removal the one it goes back to.
+    pub dir: PathBuf,
+    /// A folder for what hooks read and say.
+    pub scratch: PathBuf,
+    pub session: SessionId,
+    pub agent: String,
 }
 
-/// Looks at a worktree that a hook is about to remove: refused like any other, and kept as a snapshot in its repository.
-pub(crate) async fn set_aside(
-    repo: &Repository,
-    inside: &Worktree,
-    discard: Discard,
-) -> Result<(Changes, Snapshot), Error> {
-    let tree = repo.own_tree(&inside.name)?;
-    inspect::check_unlocked(&tree)?;
-    let index = Index::of(repo, &tree).await?;
-    let changes = inspect::changes(repo, &tree, &index).await?;
-    remove::check_changes(&tree, &changes, discard)?;
-    Ok((changes, snapshot::take(repo, &tree, &index).await?))
+impl Site {
+    fn stage<'a>(&'a self, dir: &'a Path) -> Stage<'a> {
+        Stage { processes: self.processes.as_ref(), cancel: &self.cancel, dir, scratch: &self.scratch }
+    }
+
+    async fn repository(&self) -> Result<Repository, Error> {
+        Repository::open(Arc::clone(&self.processes), self.cancel.clone(), &self.dir).await
+    }
+}
+
+/// Makes one in the way that is set, and tells what was found instead of nothing. `from_linked` allows it from inside
+/// of another worktree: they are all made below the repository's own working tree.
+pub async fn make(
+    site: &Site,
+    settings: &Settings,
+    name: &Name,
+    from_linked: bool,
+) -> Result<(Worktree, Option<String>), Error> {
+    if let Some(hook) = &settings.create {
+        return Ok((hooked::create(hook, name, site).await?, None));
+    }
+    let repo = site.repository().await?;
+    if repo.is_linked() && !from_linked {
+        let why = format!("`{}` is a worktree itself", repo.top().display());
+        return Err(Error::new(Code::Conflict, why)
+            .hint("start a session in the repository's own working tree to enter another"));
+    }
+    let made = create(&repo, name, settings.base).await?;
+    let worktree = Worktree {
+        name: made.name,
+        path: made.path.display().to_string(),
+        branch: made.branch,
+        base: made.base,
+        original_branch: made.from,
+        original_cwd: site.dir.display().to_string(),
+        by_hook: false,
+        isolated: false,
+    };
+    Ok((worktree, made.found))
+}
+
+/// Why a worktree that was made for an agent has to stay, or `None` when it is exactly what it was made from. Changes
+/// nothing.
+pub async fn weigh(site: &Site, inside: &Worktree) -> Result<Option<String>, Error> {
+    if inside.by_hook {
+        return hooked::weigh(inside, site).await;
+    }
+    let repo = site.repository().await?;
+    let tree = repo.tree(&Name::parse(&inside.name)?).await?;
+    let changes = match tree.is_missing() {
+        true => inspect::commits(&repo, &tree).await?,
+        false => inspect::changes(&repo, &tree, &Index::of(&repo, &tree).await?).await?,
+    };
+    Ok(reason(&tree, &changes))
+}
+
+/// More than a removal asks for: a commit that was merged is still work somebody may want to look at.
+fn reason(tree: &Tree, changes: &Changes) -> Option<String> {
+    match (changes.is_none(), tree.record().base.as_ref() == Some(&tree.head)) {
+        (true, true) => None,
+        (true, false) => Some("commits that are merged".into()),
+        (false, _) => Some(changes.words()),
+    }
 }
 
 /// What became of a worktree that was made for an agent.
@@ -110,33 +170,29 @@ pub enum Finished {
 
 /// Ends a worktree that was made for an agent: removed when it is exactly what it was made from, else kept.
 pub async fn finish(
-    repo: &Repository,
-    name: &Name,
+    site: &Site,
+    settings: &Settings,
+    inside: &Worktree,
     tenants: &dyn Tenants,
-    processes: &dyn Processes,
 ) -> Result<Finished, Error> {
-    let tree = repo.tree(name).await?;
-    let changes = match tree.is_missing() {
-        true => inspect::commits(repo, &tree).await?,
-        false => inspect::changes(repo, &tree, &Index::of(repo, &tree).await?).await?,
+    let removed = match weigh(site, inside).await? {
+        Some(why) => Err(why),
+        None => take_away(site, settings, inside, tenants).await.map_err(|error| error.message),
     };
-    // More than `remove` asks for: a commit that was merged is still work somebody may want to look at.
-    let base = tree.record().base;
-    let moved = base.as_ref() != Some(&tree.head);
-    if !changes.is_none() || moved {
-        set_kept(repo, name).await?;
-        let why = if changes.is_none() { "commits that are merged".to_owned() } else { changes.words() };
-        return Ok(Finished::Kept { why });
+    let Err(why) = removed else { return Ok(Finished::Removed) };
+    if !inside.by_hook {
+        set_kept(&site.repository().await?, &Name::parse(&inside.name)?).await?;
     }
-    match remove(repo, name, Discard::Nothing, tenants, processes).await {
-        Ok(removed) => {
-            // It holds nothing but its parent: a thousand agents need not leave a thousand of them.
-            snapshot::let_go(repo, &removed.snapshot).await;
-            Ok(Finished::Removed)
-        }
-        Err(error) => {
-            set_kept(repo, name).await?;
-            Ok(Finished::Kept { why: error.message })
-        }
+    Ok(Finished::Kept { why })
+}
+
+async fn take_away(site: &Site, settings: &Settings, inside: &Worktree, tenants: &dyn Tenants) -> Result<(), Error> {
+    if inside.by_hook {
+        return hooked::remove(settings.remove.as_ref(), inside, Discard::Nothing, tenants, site).await.map(drop);
     }
+    let (repo, name) = (site.repository().await?, Name::parse(&inside.name)?);
+    let removed = remove(&repo, &name, Discard::Nothing, tenants, site.processes.as_ref()).await?;
+    // It holds nothing but its parent: a thousand agents need not leave a thousand of them.
+    snapshot::let_go(&repo, &removed.snapshot).await;
+    Ok(())
 }

@@ -73,10 +73,6 @@ impl Repository {
         &self.top
     }
 
-    pub(crate) fn head(&self) -> Option<&str> {
-        self.head.as_deref()
-    }
-
     /// The working tree that holds the directory, as if it were one of our worktrees.
     pub(super) fn own_tree(&self, name: &str) -> Result<Tree, Error> {
         let head = self.head.clone().ok_or_else(|| Error::new(Code::Conflict, "there is no commit in it yet"))?;

@@ -233,6 +233,53 @@ async fn a_locked_index_a_pinned_worktree_and_a_missing_one_have_an_answer_each(
     assert!(gone.code == Code::NotFound && gone.hint.unwrap().contains("there is: x"));
 }
 
+fn site(place: &Place) -> Site {
+    Site {
+        processes: Arc::new(Direct::new()),
+        cancel: CancellationToken::new(),
+        dir: place.dir().to_owned(),
+        scratch: place.dir().join("../scratch"),
+        session: SessionId::new(),
+        agent: "general".into(),
+    }
+}
+
+/// What becomes of an agent's worktree of that name when the agent ends.
+async fn end(place: &Place, text: &str, tenants: &dyn Tenants) -> Finished {
+    let path = place.dir().join(".convoke/worktrees").join(text).display().to_string();
+    let (name, original_cwd) = (text.to_owned(), place.dir().display().to_string());
+    let (branch, base, original_branch) = (None, None, None);
+    let inside = Worktree { name, path, branch, base, original_branch, original_cwd, by_hook: false, isolated: true };
+    finish(&site(place), &Settings::default(), &inside, tenants).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_gets_one_from_inside_of_another_and_hooks_make_it_where_they_are_set() {
+    let place = repository();
+    let first = made(&place, "first").await;
+    write(&first.join("c.txt"), "c");
+    commit(&first, "here");
+    let inside = Site { dir: first.clone(), ..site(&place) };
+    let refused = make(&inside, &Settings::default(), &name("agent-1"), false).await.unwrap_err();
+    assert!(refused.message.contains("worktree itself"), "{refused}");
+    let (worktree, _) = make(&inside, &Settings::default(), &name("agent-1"), true).await.unwrap();
+    assert_eq!(worktree.path, place.dir().join(".convoke/worktrees/agent-1").display().to_string());
+    assert_eq!(worktree.base, Some(git_in(&first, "rev-parse HEAD")), "it starts from where its parent is");
+
+    let settings = Settings {
+        create: Some(Hook::new("git clone --quiet . ../clone >&2; echo ../clone")),
+        remove: Some(Hook::new("rm -r ../clone")),
+        ..Settings::default()
+    };
+    let (worktree, _) = make(&site(&place), &settings, &name("agent-2"), true).await.unwrap();
+    assert_eq!(weigh(&site(&place), &worktree).await.unwrap(), None);
+    write(&Path::new(&worktree.path).join("a.txt"), "work");
+    assert_eq!(weigh(&site(&place), &worktree).await.unwrap().as_deref(), Some("1 uncommitted file"));
+    git_in(Path::new(&worktree.path), "checkout --quiet a.txt");
+    assert_eq!(finish(&site(&place), &settings, &worktree, &Closed).await.unwrap(), Finished::Removed);
+    assert!(!Path::new(&worktree.path).exists());
+}
+
 /// Somebody at work everywhere.
 struct Busy;
 
@@ -249,7 +296,7 @@ async fn a_worktree_in_use_stays() {
     let tree = made(&place, "x").await;
     let refused = remove(&open(&place).await, &name("x"), Discard::Changes, &Busy, &Direct::new()).await.unwrap_err();
     assert!(refused.message.contains("agent:build:one") && tree.exists(), "{refused}");
-    let finished = finish(&open(&place).await, &name("x"), &Busy, &Direct::new()).await.unwrap();
+    let finished = end(&place, "x", &Busy).await;
     assert!(matches!(finished, Finished::Kept { why } if why.contains("in use")));
 }
 
@@ -258,17 +305,16 @@ async fn an_agents_worktree_goes_when_unchanged_and_stays_when_not() {
     let place = repository();
     let (clean, dirty) = (made(&place, "agent-1").await, made(&place, "agent-2").await);
     write(&dirty.join("a.txt"), "work");
-    let repo = open(&place).await;
-    assert_eq!(finish(&repo, &name("agent-1"), &Closed, &Direct::new()).await.unwrap(), Finished::Removed);
+    assert_eq!(end(&place, "agent-1", &Closed).await, Finished::Removed);
     assert!(!clean.exists());
     assert_eq!(place.git("for-each-ref refs/convoke"), "", "what held nothing of its own leaves nothing");
-    let kept = finish(&repo, &name("agent-2"), &Closed, &Direct::new()).await.unwrap();
+    let kept = end(&place, "agent-2", &Closed).await;
     assert_eq!(kept, Finished::Kept { why: "1 uncommitted file".into() });
     commit(&dirty, "work");
     place.git("merge --quiet convoke/agent-2");
-    let kept = finish(&repo, &name("agent-2"), &Closed, &Direct::new()).await.unwrap();
+    let kept = end(&place, "agent-2", &Closed).await;
     assert_eq!(kept, Finished::Kept { why: "commits that are merged".into() });
-    assert_eq!(list(&repo).await.unwrap().0[0].state, State::Kept);
+    assert_eq!(list(&open(&place).await).await.unwrap().0[0].state, State::Kept);
 }
 
 #[tokio::test]
