@@ -13,6 +13,7 @@ mod report;
 mod rows;
 mod start;
 mod steps;
+mod worktree;
 
 use anyhow::{Context, bail, ensure};
 use report::Row;
@@ -45,6 +46,7 @@ const FIGURES: &[Figure] = &[
         names: &["subtasks_1000_s", "subtasks_1000_anon_mib", "subtasks_1000_end_s"],
         measure: children::thousand,
     },
+    Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
 ];
 
