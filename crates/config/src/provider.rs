@@ -69,7 +69,7 @@ impl Provider {
 }
 
 /// The value stays out of the message: a URL may hold a password.
-fn url(node: &Node) -> Result<String, Error> {
+pub(crate) fn url(node: &Node) -> Result<String, Error> {
     let url = node.text()?.trim_end_matches('/');
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     if rest.is_none_or(|rest| rest.is_empty() || rest.contains(|c: char| c.is_whitespace() || c.is_control())) {

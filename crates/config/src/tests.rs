@@ -91,7 +91,7 @@ fn a_whole_file_is_read() {
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
     assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096) });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
-    assert_eq!(config.sandbox.mode.as_deref(), Some("off"));
+    assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
 }
 
@@ -113,6 +113,99 @@ fn every_untyped_section_is_accepted_silently() {
     for key in UNTYPED {
         assert_eq!(good(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).config.other[*key], json!({"a": [1]}));
     }
+}
+
+#[test]
+fn gateways_hooks_and_the_rest_are_read() {
+    let config = good(
+        r#"{
+            "peers": [{ "name": "office", "url": "https://office.example/", "token": "{env:KEY}", "ca": "ca.pem",
+                        "inbound": "refuse" }],
+            "inbound": "hold",
+            "hooks": { "tool.before": ["a", { "command": "b", "match": "bash", "timeoutSeconds": 5 }],
+                       "worktree_create": "make" },
+            "tools": { "search": "auto:25" }, "worktree": { "base": "fresh" },
+            "tls": { "cert": "/c.pem", "key": "k.pem" }, "organisation": { "url": "https://example.org" },
+            "instructions": ["docs/house.md"], "sandbox": { "mode": "read-only" }
+        }"#,
+    )
+    .config;
+    let office = &config.peers[0];
+    assert_eq!((office.name.as_str(), office.url.as_str()), ("office", "https://office.example"));
+    assert_eq!((office.token.as_ref().map(Secret::expose), office.inbound), (Some("hunter2"), Some(Inbound::Refuse)));
+    assert_eq!((office.ca.as_deref(), config.inbound), (Some(Path::new("ca.pem")), Some(Inbound::Hold)));
+    let before = &config.hooks["tool.before"];
+    assert_eq!((before[0].command.as_str(), before[0].only.as_str(), before[0].timeout_ms), ("a", "*", 60_000));
+    assert_eq!((before[1].command.as_str(), before[1].only.as_str(), before[1].timeout_ms), ("b", "bash", 5_000));
+    assert_eq!(config.hooks["worktree_create"].len(), 1);
+    assert_eq!((config.search, config.worktree.base), (Search::Auto(25), Base::Fresh));
+    assert_eq!(config.tls, Some(Tls { cert: "/c.pem".into(), key: "k.pem".into() }));
+    assert_eq!(config.organisation.url.as_deref(), Some("https://example.org"));
+    assert_eq!(
+        (config.instructions, config.sandbox.mode),
+        (vec!["docs/house.md".to_owned()], Some(SandboxMode::ReadOnly))
+    );
+    for (word, search) in [("on", Search::On), ("off", Search::Off), ("auto", Search::Auto(10))] {
+        assert_eq!(good(&format!(r#"{{"tools": {{"search": "{word}"}}}}"#)).config.search, search);
+    }
+}
+
+#[test]
+fn what_cannot_work_between_gateways_is_refused() {
+    assert_snapshot!(bad(&[
+        r#"{ "peers": {} }"#,
+        r#"{ "peers": [{ "name": "a" }] }"#,
+        r#"{ "peers": [{ "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a b", "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "https://h" }, { "name": "a", "url": "https://i" }] }"#,
+        r#"{ "inbound": "maybe" }"#,
+        r#"{ "hooks": { "tool.before": 1 } }"#,
+        r#"{ "hooks": { "tool.before": [{ "match": "x" }] } }"#,
+        r#"{ "hooks": { "tool.before": "" } }"#,
+        r#"{ "tools": { "search": "auto:0" } }"#,
+        r#"{ "worktree": { "base": "main" } }"#,
+        r#"{ "tls": { "cert": "a" } }"#,
+        r#"{ "tls": { "key": "" } }"#,
+        r#"{ "organisation": { "url": "example.org" } }"#,
+        r#"{ "instructions": "AGENTS.md" }"#,
+        r#"{ "sandbox": { "mode": "on" } }"#,
+    ]), @r#"
+    convoke.jsonc:1:12: `peers` must be an array, not an object
+        write it as `[ … ]`
+    convoke.jsonc:1:13: `peers[0]` has no `url`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:13: `peers[0]` has no `name`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:23: `peers[0].name` cannot be `a b`
+        use letters, digits, `.`, `_` or `-`, at most 64 in all
+    convoke.jsonc:1:35: `peers[0].url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:50: `peers[1]` is the second peer called `a`
+        give each peer a name of its own
+    convoke.jsonc:1:14: `inbound` cannot be `maybe`
+        use `accept` or `hold` or `refuse`
+    convoke.jsonc:1:29: `hooks.tool.before` must be a command or an object, not a number
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:30: `hooks.tool.before[0]` has no `command`
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:29: `hooks.tool.before` is empty
+        write the command to run, or leave the hook out
+    convoke.jsonc:1:24: `tools.search` cannot be `auto:0`
+        use `on`, `off`, `auto`, or `auto:20` for 20 percent of the context
+    convoke.jsonc:1:25: `worktree.base` cannot be `main`
+        use `head` or `fresh`
+    convoke.jsonc:1:10: `tls` has no `key`
+        name two PEM files, `cert` and `key`, or leave `tls` out
+    convoke.jsonc:1:19: `tls.key` is not a path
+        name a file
+    convoke.jsonc:1:28: `organisation.url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:19: `instructions` must be an array, not a string
+        write it as `[ … ]`
+    convoke.jsonc:1:24: `sandbox.mode` cannot be `on`
+        use `off` or `read-only` or `workspace`
+    "#);
 }
 
 #[test]
