@@ -5,7 +5,7 @@ use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects};
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
 use proto::letter::{Sender, Settled};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use serde_json::value::RawValue;
@@ -19,6 +19,13 @@ use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 pub(super) struct Judged {
     pub(super) call: Call,
     verdict: Verdict,
+}
+
+impl Judged {
+    /// The tool, when it is about to be used: one that is deferred is loaded with that.
+    pub(super) fn loads(&self) -> Option<&str> {
+        (self.call.decision != Decision::Deny).then_some(self.call.tool.as_str())
+    }
 }
 
 enum Verdict {
@@ -53,7 +60,7 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
-        if !self.role.shows(name) && asked == Asked::ByTheModel {
+        if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
                 State::Denied,
@@ -61,10 +68,8 @@ impl Actor {
             );
         }
         if input.get().starts_with('"') {
-            return Verdict::Refuse(
-                State::Error,
-                format!("the arguments of `{name}` are not valid JSON: send one JSON object"),
-            );
+            let why = format!("the arguments of `{name}` are not valid JSON: send one JSON object");
+            return Verdict::Refuse(State::Error, self.with_schema(tool, why));
         }
         let accesses = match tool.access(input, &self.context(id)) {
             Ok(accesses) => accesses,
@@ -86,6 +91,27 @@ impl Actor {
             }
         }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+    }
+
+    /// A tool that was never described to the model is, when it is called wrongly.
+    fn with_schema(&self, tool: &'static dyn AnyTool, why: String) -> String {
+        let spec = tool.spec();
+        if self.is_loaded(spec.name) { why } else { format!("{why} of this schema: {}", (spec.schema)().get()) }
+    }
+
+    fn is_loaded(&self, tool: &str) -> bool {
+        !self.role.toolbox.is_deferred(tool) || self.view.loaded().iter().any(|loaded| loaded == tool)
+    }
+
+    /// The entry that adds tools to the list the model is sent, without those it has.
+    pub(super) fn tools_loaded<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Entry> {
+        let mut new: Vec<String> = Vec::new();
+        for name in names {
+            if !self.is_loaded(name) && !new.iter().any(|known| known == name) {
+                new.push(name.to_owned());
+            }
+        }
+        (!new.is_empty()).then(|| Entry::ToolsLoaded(ToolsLoaded { names: new, ..ToolsLoaded::default() }))
     }
 
     /// One question for all that a call wants: the strongest permission first.
@@ -166,10 +192,13 @@ impl Actor {
     /// Calls came back: results, or waits, with whatever they start or send, in one commit.
     pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        let mut to_check = Vec::new();
-        for called in calls {
+        let (mut to_check, mut loads) = (Vec::new(), Vec::new());
+        for mut called in calls {
             if self.view.find(&called.call).is_none() {
                 continue;
+            }
+            if let Ok(output) = &mut called.result {
+                loads.append(&mut output.loads);
             }
             match called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
@@ -194,6 +223,7 @@ impl Actor {
             batch.open.extend(called.effects.open);
             batch.post.extend(called.effects.post);
         }
+        batch.entries.extend(self.tools_loaded(loads.iter().map(String::as_str)));
         self.commit(batch).await?;
         self.withdraw_circles(to_check).await
     }
@@ -283,10 +313,12 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
-    /// something. That is not done any more, so nobody may read that it was.
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start, send or
+    /// load something. That is not done any more, so nobody may read that it was.
     pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
-        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let over = |called: &Called| {
+            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+        };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
@@ -316,6 +348,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }
     }

@@ -3,5 +3,6 @@
 mod children;
 mod crashes;
 mod letters;
+mod tool_search;
 mod turns;
 mod world;

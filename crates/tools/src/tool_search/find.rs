@@ -156,8 +156,10 @@ fn nearest<'a>(cards: &'a [ToolCard], wanted: &str) -> Vec<&'a str> {
         2000 * common / (own.len() + pairs.len()).max(1)
     };
     let mut scored: Vec<(usize, &str)> = cards.iter().map(|card| (likeness(&card.name), card.name.as_str())).collect();
-    scored.retain(|(likeness, _)| *likeness > 0);
     scored.sort_by_key(|(likeness, _)| Reverse(*likeness));
+    let best = scored.first().map_or(0, |(likeness, _)| *likeness);
+    // One that is half as like would only distract.
+    scored.retain(|(likeness, _)| *likeness > 0 && *likeness * 2 >= best);
     scored.into_iter().take(NEAREST).map(|(_, name)| name).collect()
 }
 
