@@ -23,8 +23,8 @@ pub struct ToolCard {
     pub schema: Box<RawValue>,
     /// The model knows it by name only, until it is loaded.
     pub deferred: bool,
-    /// Its words with their weights, sorted.
-    words: Vec<(Box<str>, u32)>,
+    /// What its words are looked up by, with their weights, sorted.
+    words: Vec<(u64, u32)>,
     /// All of those weights.
     length: u32,
 }
@@ -38,10 +38,10 @@ impl ToolCard {
         deferred: bool,
     ) -> Self {
         let (name, description) = (name.into(), description.into());
-        let mut weights: BTreeMap<Box<str>, u32> = BTreeMap::new();
+        let mut weights: BTreeMap<u64, u32> = BTreeMap::new();
         let mut add = |text: &str, weight: u32| {
             for word in words(text) {
-                *weights.entry(word.into()).or_default() += weight;
+                *weights.entry(key(&word)).or_default() += weight;
             }
         };
         add(&name, IN_NAME);
@@ -62,8 +62,8 @@ impl ToolCard {
     }
 
     /// How much a word counts here; 0 where it does not stand.
-    pub(super) fn weight(&self, word: &str) -> u32 {
-        self.words.binary_search_by(|(own, _)| (**own).cmp(word)).map_or(0, |at| self.words[at].1)
+    pub(super) fn weight(&self, key: u64) -> u32 {
+        self.words.binary_search_by_key(&key, |(own, _)| *own).map_or(0, |at| self.words[at].1)
     }
 
     pub(super) fn length(&self) -> u32 {
@@ -97,6 +97,12 @@ fn arguments(schema: &RawValue) -> Vec<String> {
         properties: BTreeMap<String, IgnoredAny>,
     }
     serde_json::from_str::<Schema>(schema.get()).map_or_else(|_| Vec::new(), |s| s.properties.into_keys().collect())
+}
+
+/// What a word is looked up by: FNV-1a, the same in every process. Numbers compare faster than texts, and of a few
+/// thousand words no two will meet.
+pub(super) fn key(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The words of a text, as they are compared: `sessionsList`, `sessions_list` and `Session List` have the same.

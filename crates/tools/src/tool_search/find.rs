@@ -1,6 +1,6 @@
 //! The search itself: a query and a catalogue in, tools out. Pure, and the same answer every time.
 
-use super::card::{ToolCard, words};
+use super::card::{ToolCard, key, words};
 use std::cmp::Reverse;
 
 /// Words of a query that count; more of them no longer say what is wanted.
@@ -124,7 +124,8 @@ fn scores<'a>(cards: &[&'a ToolCard], text: &str) -> Vec<(&'a ToolCard, f64)> {
     let usual = cards.iter().map(|card| f64::from(card.length())).sum::<f64>() / count.max(1.0);
     let mut scored: Vec<(&ToolCard, f64)> = cards.iter().map(|card| (*card, 0.0)).collect();
     for term in &terms {
-        let weights: Vec<f64> = cards.iter().map(|card| f64::from(card.weight(term))).collect();
+        let key = key(term);
+        let weights: Vec<f64> = cards.iter().map(|card| f64::from(card.weight(key))).collect();
         let with = weights.iter().filter(|weight| **weight > 0.0).count() as f64;
         let rarity = (1.0 + (count - with + 0.5) / (with + 0.5)).ln();
         for ((card, score), weight) in scored.iter_mut().zip(weights) {
@@ -146,14 +147,17 @@ fn miss<'a>(cards: &'a [ToolCard], wanted: &str) -> Missing<'a> {
 
 /// Names that share the most pairs of letters with what was asked for: also where its words are turned around.
 fn nearest<'a>(cards: &'a [ToolCard], wanted: &str) -> Vec<&'a str> {
-    let mut pairs = pairs(wanted);
-    pairs.sort_unstable();
-    pairs.dedup();
+    let mut asked = [false; PAIRS];
+    let mut count = 0;
+    pairs(wanted, |pair| count += usize::from(!std::mem::replace(&mut asked[pair], true)));
     let likeness = |name: &str| {
-        let own = self::pairs(name);
-        let common = own.iter().filter(|pair| pairs.binary_search(pair).is_ok()).count();
+        let (mut own, mut common) = (0, 0);
+        pairs(name, |pair| {
+            own += 1;
+            common += usize::from(asked[pair]);
+        });
         // In thousandths, so that equal ones stay in the catalogue's order.
-        2000 * common / (own.len() + pairs.len()).max(1)
+        2000 * common / (own + count).max(1)
     };
     let mut scored: Vec<(usize, &str)> = cards.iter().map(|card| (likeness(&card.name), card.name.as_str())).collect();
     scored.sort_by_key(|(likeness, _)| Reverse(*likeness));
@@ -163,7 +167,17 @@ fn nearest<'a>(cards: &'a [ToolCard], wanted: &str) -> Vec<&'a str> {
     scored.into_iter().take(NEAREST).map(|(_, name)| name).collect()
 }
 
-fn pairs(text: &str) -> Vec<(char, char)> {
-    let letters: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    letters.windows(2).map(|pair| (pair[0], pair[1])).collect()
+/// Letters and digits in either case, and one place for all that is neither: names of tools are plain.
+const LETTERS: usize = 37;
+const PAIRS: usize = LETTERS * LETTERS;
+
+/// Every two letters that stand side by side, as a number below [`PAIRS`].
+fn pairs(text: &str, mut each: impl FnMut(usize)) {
+    let plain = |c: char| c.to_digit(36).map_or(LETTERS - 1, |digit| digit as usize);
+    let mut letters = text.chars().filter(|c| c.is_alphanumeric()).map(plain);
+    let Some(mut before) = letters.next() else { return };
+    for letter in letters {
+        each(before * LETTERS + letter);
+        before = letter;
+    }
 }
