@@ -16,6 +16,7 @@ mod mention;
 mod registry;
 mod runtime;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
