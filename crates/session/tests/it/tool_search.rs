@@ -20,7 +20,7 @@ fn system(received: &Received) -> String {
     received.body()["messages"][0]["content"].as_str().unwrap().to_owned()
 }
 
-const SHOWN: [&str; 10] = [
+const SHOWN: [&str; 13] = [
     "read",
     "list",
     "glob",
