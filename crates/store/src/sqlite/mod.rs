@@ -18,7 +18,7 @@ mod tests;
 use crate::ready::{Done, Ready};
 use crate::{
     Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Page, Parcel, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -197,6 +197,10 @@ impl Store for Sqlite {
     async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
         let root = root.clone();
         self.readers.read(move |db| read::born_since(db, &root, at)).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.readers.read(move |db| read::outbox(db, limit)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
