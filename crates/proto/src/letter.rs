@@ -141,6 +141,9 @@ pub struct Prompt {
     /// The run may take no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Words put into the receiver's mouth: they stand in its log as its own answer, and no model is asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spoken: bool,
 }
 
 impl Prompt {

@@ -274,7 +274,7 @@ impl Runtime {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
-            timeout_ms: None,
+            ..Prompt::default()
         }))
     }
 

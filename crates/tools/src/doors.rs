@@ -40,6 +40,8 @@ pub struct Spawn {
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
+    /// Where the attachments are wanted, as the child is told.
+    pub mount: Option<String>,
     /// Which tool asks, for the child's provenance.
     pub tool: &'static str,
 }
@@ -97,6 +99,8 @@ pub struct Message {
     pub text: String,
     pub wait: Duration,
     pub delivery: Delivery,
+    /// Words for the receiver's own mouth: they become its answer. Takes the right to control it.
+    pub spoken: bool,
 }
 
 /// What follows a message.

@@ -12,6 +12,7 @@ pub mod files;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+mod ignored;
 pub mod list;
 pub mod output;
 pub mod process;

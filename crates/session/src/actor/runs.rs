@@ -5,7 +5,7 @@ use super::{Actor, Stop};
 use crate::doors::conversation;
 use crate::now;
 use crate::view::{Answering, Open};
-use proto::entry::{Ended, Input, Notice, On, State};
+use proto::entry::{Ended, Finish, Input, Notice, On, Reply, ReplyPart, State, Text};
 use proto::letter::{Finished, InputPart, Prompt, Provenance, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use store::{Batch, Mode, Post, RunChange, RunEnd};
@@ -66,7 +66,10 @@ impl Actor {
         let mut batch = Batch::default();
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
-            batch.entries.push(Entry::Input(self.input(&mut batch.row, &letter, &run)));
+            let mut input = self.input(&mut batch.row, &letter, &run);
+            let spoken = spoken(&letter).then(|| std::mem::take(&mut input.parts));
+            batch.entries.push(Entry::Input(input));
+            batch.entries.extend(spoken.map(said_already));
             match &current {
                 None => batch.runs.push(RunChange::Start { run: run.clone(), report: letter.report.clone() }),
                 Some(of) if matches!(letter.body, Body::Prompt(_)) => {
@@ -290,6 +293,21 @@ impl Actor {
         self.add_ending(&mut batch, &ending);
         self.commit_end(batch, &ending).await
     }
+}
+
+/// Whether a letter puts words into the session's mouth.
+fn spoken(letter: &Letter) -> bool {
+    matches!(&letter.body, Body::Prompt(prompt) if prompt.spoken)
+}
+
+/// The answer of a run that somebody else has given: as the session's own, without a model.
+fn said_already(parts: Vec<InputPart>) -> Entry {
+    let text = |part| match part {
+        InputPart::Text { text } => Some(ReplyPart::Text(Text { text })),
+        InputPart::Subtask { .. } => None,
+    };
+    let parts = parts.into_iter().filter_map(text).collect();
+    Entry::Reply(Reply { step: 0, parts, usage: Usage::default(), finish: Finish::Stop, model: String::new() })
 }
 
 fn waits_for_a_run(open: &Open) -> bool {

@@ -84,7 +84,7 @@ impl Inner {
         let body = Prompt {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-            ..Prompt::text(with_attachments(&request.prompt, &attachments))
+            ..Prompt::text(with_attachments(&request.prompt, &attachments, request.mount.as_deref()))
         };
         let letter = Letter {
             id: order.letter.clone(),
@@ -233,13 +233,16 @@ fn keep(dir: &PathBuf, files: &[Attachment]) -> Result<Vec<(String, String, Stri
     Ok(receipts)
 }
 
-fn with_attachments(prompt: &str, files: &[(String, String, String)]) -> String {
+fn with_attachments(prompt: &str, files: &[(String, String, String)], mount: Option<&str>) -> String {
     let mut text = prompt.to_owned();
     if !files.is_empty() {
         text.push_str("\n\nAttached files:");
     }
     for (_, path, _) in files {
         let _ = write!(text, "\n- {path}");
+    }
+    if let Some(mount) = mount.filter(|_| !files.is_empty()) {
+        let _ = write!(text, "\nWhoever attached them would like them at `{mount}`.");
     }
     text
 }
