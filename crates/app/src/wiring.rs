@@ -104,7 +104,7 @@ pub(crate) fn models(home: &Home) -> Models {
     }
     for (name, provider) in &home.loaded.config.provider {
         let endpoint = Endpoint {
-            base_url: provider.base_url.clone(),
+            base_url: provider.base_url.clone().unwrap_or_default(),
             api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
             headers: provider.headers.clone(),
         };

@@ -4,6 +4,7 @@
 //! the value or the error a person needs: where, which setting, what was expected, what was found.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -115,6 +116,21 @@ impl Node {
             Value::List(items) => Ok(items),
             _ => Err(self.wrong("an array", "write it as `[ … ]`")),
         }
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self) -> Result<Vec<String>, Error> {
+        self.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    }
+
+    /// The path of a file, absolute or from the directory of the file that names it.
+    pub(crate) fn file(&self) -> Result<PathBuf, Error> {
+        let text = self.text()?;
+        if text.is_empty() || text.contains('\0') {
+            return Err(self.refuse("is not a path", "name a file"));
+        }
+        let base = Path::new(&*self.place.file).parent().unwrap_or(Path::new(""));
+        Ok(base.join(text))
     }
 
     pub(crate) fn fields(&self) -> Result<&[Field], Error> {

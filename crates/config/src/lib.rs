@@ -12,13 +12,19 @@ mod document;
 mod environment;
 mod error;
 mod hash;
+mod hooks;
 mod limits;
+mod organisation;
 mod paths;
+mod peers;
 mod permission;
 mod provider;
 mod secret;
 mod section;
+mod tls;
+mod tools;
 mod visibility;
+mod worktree;
 
 #[cfg(test)]
 mod tests;
@@ -34,11 +40,17 @@ use serde_json::Value;
 pub use agent::{Agent, Mode};
 pub use environment::Environment;
 pub use error::Error;
+pub use hooks::{Hook, Hooks};
 pub use limits::Limits;
+pub use organisation::Organisation;
 pub use paths::Paths;
+pub use peers::{Inbound, Peer};
 pub use permission::Placed;
-pub use provider::{ModelLimits, Provider, Wire};
+pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
 pub use secret::Secret;
+pub use tls::Tls;
+pub use tools::Search;
+pub use worktree::{Base, Worktree};
 
 use document::Node;
 use section::Notes;
@@ -56,6 +68,18 @@ pub struct Config {
     pub agent: BTreeMap<String, Agent>,
     pub limits: Limits,
     pub sandbox: Sandbox,
+    /// Gateways on other machines.
+    pub peers: Vec<Peer>,
+    /// What becomes of mail from other gateways; unset: accepted from this user on this machine, held from elsewhere.
+    pub inbound: Option<Inbound>,
+    pub hooks: Hooks,
+    /// `tools.search`.
+    pub search: Search,
+    pub worktree: Worktree,
+    pub tls: Option<Tls>,
+    pub organisation: Organisation,
+    /// Files with instructions for every agent, besides those that are found by their name.
+    pub instructions: Vec<String>,
     /// Sections that are accepted and not typed yet, as they were written.
     pub other: BTreeMap<String, Value>,
 }
@@ -63,11 +87,24 @@ pub struct Config {
 /// What tools are kept in.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Sandbox {
-    pub mode: Option<String>,
+    /// Unset: what suits the agent.
+    pub mode: Option<SandboxMode>,
     /// Sessions of every agent that says nothing itself reach nothing but what they start.
     pub isolated: Option<bool>,
     /// How far isolated sessions see: `spawned` (what they started) or `all` (as far as others do).
     pub session_tools_visibility: Option<&'static str>,
+}
+
+/// How far a command of an agent may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// As far as this user does.
+    Off,
+    /// It reads, and writes nothing but temporary files.
+    ReadOnly,
+    /// It writes in the directory of its session as well.
+    Workspace,
 }
 
 /// Settings, and what is to be said about them.
@@ -83,24 +120,28 @@ pub struct Loaded {
     pub agent_rule_places: BTreeMap<String, Vec<Placed>>,
 }
 
-const TYPED: &[&str] = &["model", "default_agent", "provider", "permission", "agent", "limits", "sandbox"];
-
-const UNTYPED: &[&str] = &[
-    "tools",
-    "session",
+const TYPED: &[&str] = &[
+    "model",
+    "default_agent",
+    "provider",
+    "permission",
+    "agent",
+    "limits",
+    "sandbox",
     "peers",
     "inbound",
     "hooks",
+    "tools",
     "worktree",
     "tls",
     "organisation",
-    "durability",
     "instructions",
-    "store",
-    "mcp",
-    "$schema",
 ];
 
+const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
+
+const SANDBOX_MODES: &[(&str, SandboxMode)] =
+    &[("off", SandboxMode::Off), ("read-only", SandboxMode::ReadOnly), ("workspace", SandboxMode::Workspace)];
 const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
@@ -170,6 +211,14 @@ fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
             "agent" => read_agents(node, &mut notes, &mut loaded)?,
             "limits" => config.limits = Limits::read(node, &mut notes)?,
             "sandbox" => config.sandbox = Sandbox::read(node, &mut notes)?,
+            "peers" => config.peers = peers::read(node, &mut notes)?,
+            "inbound" => config.inbound = Some(peers::inbound(node)?),
+            "hooks" => config.hooks = hooks::read(node, &mut notes)?,
+            "tools" => read_tools(node, &mut notes, config)?,
+            "worktree" => config.worktree = Worktree::read(node, &mut notes)?,
+            "tls" => config.tls = Tls::read(node, &mut notes)?,
+            "organisation" => config.organisation = Organisation::read(node, &mut notes)?,
+            "instructions" => config.instructions = node.texts()?,
             other if UNTYPED.contains(&other) => drop(config.other.insert(other.to_owned(), node.json())),
             _ => notes.unknown(field, &[TYPED, UNTYPED].concat()),
         }
@@ -184,7 +233,7 @@ impl Sandbox {
         let mut sandbox = Self::default();
         for field in node.fields()? {
             match field.key.as_str() {
-                "mode" => sandbox.mode = Some(field.node.text()?.to_owned()),
+                "mode" => sandbox.mode = Some(field.node.choice(SANDBOX_MODES)?),
                 "isolated" => sandbox.isolated = Some(field.node.flag()?),
                 "sessionToolsVisibility" => sandbox.session_tools_visibility = Some(field.node.choice(CLAMPS)?),
                 _ => notes.unknown(field, SANDBOX_KEYS),
@@ -192,6 +241,20 @@ impl Sandbox {
         }
         Ok(sandbox)
     }
+}
+
+/// `search` is ours; the guard between sessions reads the section as it was written.
+fn read_tools(node: &Node, notes: &mut Notes, config: &mut Config) -> Result<(), Error> {
+    notes.repeated(node.fields()?);
+    for field in node.fields()? {
+        match field.key.as_str() {
+            "search" => config.search = tools::search(&field.node)?,
+            other if tools::KEYS.contains(&other) => {}
+            _ => notes.unknown(field, tools::KEYS),
+        }
+    }
+    config.other.insert("tools".into(), node.json());
+    Ok(())
 }
 
 fn read_providers(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Provider>, Error> {

@@ -73,7 +73,7 @@ impl Paths {
 
     /// Held by the one gateway of this home.
     pub fn lock(&self) -> PathBuf {
-        self.state.join("gateway.lock")
+        self.state.join("lock")
     }
 
     pub fn log(&self) -> PathBuf {

@@ -87,17 +87,17 @@ fn a_whole_file_is_read() {
     let config = loaded.config;
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
     let local = &config.provider["local"];
-    assert_eq!((local.wire, local.base_url.as_str()), (Wire::OpenaiChat, "http://localhost:8080/v1"));
+    assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
-    assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096) });
+    assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096), ..Default::default() });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
-    assert_eq!(config.sandbox.mode.as_deref(), Some("off"));
+    assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
 }
 
 #[test]
 fn the_defaults_are_those_of_the_specification() {
-    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"idleMs":300000}"#);
+    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000}"#);
 }
 
 #[test]
@@ -113,6 +113,99 @@ fn every_untyped_section_is_accepted_silently() {
     for key in UNTYPED {
         assert_eq!(good(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).config.other[*key], json!({"a": [1]}));
     }
+}
+
+#[test]
+fn gateways_hooks_and_the_rest_are_read() {
+    let config = good(
+        r#"{
+            "peers": [{ "name": "office", "url": "https://office.example/", "token": "{env:KEY}", "ca": "ca.pem",
+                        "inbound": "refuse" }],
+            "inbound": "hold",
+            "hooks": { "tool.before": ["a", { "command": "b", "match": "bash", "timeoutSeconds": 5 }],
+                       "worktree_create": "make" },
+            "tools": { "search": "auto:25" }, "worktree": { "base": "fresh" },
+            "tls": { "cert": "/c.pem", "key": "k.pem" }, "organisation": { "url": "https://example.org" },
+            "instructions": ["docs/house.md"], "sandbox": { "mode": "read-only" }
+        }"#,
+    )
+    .config;
+    let office = &config.peers[0];
+    assert_eq!((office.name.as_str(), office.url.as_str()), ("office", "https://office.example"));
+    assert_eq!((office.token.as_ref().map(Secret::expose), office.inbound), (Some("hunter2"), Some(Inbound::Refuse)));
+    assert_eq!((office.ca.as_deref(), config.inbound), (Some(Path::new("ca.pem")), Some(Inbound::Hold)));
+    let before = &config.hooks["tool.before"];
+    assert_eq!((before[0].command.as_str(), before[0].only.as_str(), before[0].timeout_ms), ("a", "*", 60_000));
+    assert_eq!((before[1].command.as_str(), before[1].only.as_str(), before[1].timeout_ms), ("b", "bash", 5_000));
+    assert_eq!(config.hooks["worktree_create"].len(), 1);
+    assert_eq!((config.search, config.worktree.base), (Search::Auto(25), Base::Fresh));
+    assert_eq!(config.tls, Some(Tls { cert: "/c.pem".into(), key: "k.pem".into() }));
+    assert_eq!(config.organisation.url.as_deref(), Some("https://example.org"));
+    assert_eq!(
+        (config.instructions, config.sandbox.mode),
+        (vec!["docs/house.md".to_owned()], Some(SandboxMode::ReadOnly))
+    );
+    for (word, search) in [("on", Search::On), ("off", Search::Off), ("auto", Search::Auto(10))] {
+        assert_eq!(good(&format!(r#"{{"tools": {{"search": "{word}"}}}}"#)).config.search, search);
+    }
+}
+
+#[test]
+fn what_cannot_work_between_gateways_is_refused() {
+    assert_snapshot!(bad(&[
+        r#"{ "peers": {} }"#,
+        r#"{ "peers": [{ "name": "a" }] }"#,
+        r#"{ "peers": [{ "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a b", "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "https://h" }, { "name": "a", "url": "https://i" }] }"#,
+        r#"{ "inbound": "maybe" }"#,
+        r#"{ "hooks": { "tool.before": 1 } }"#,
+        r#"{ "hooks": { "tool.before": [{ "match": "x" }] } }"#,
+        r#"{ "hooks": { "tool.before": "" } }"#,
+        r#"{ "tools": { "search": "auto:0" } }"#,
+        r#"{ "worktree": { "base": "main" } }"#,
+        r#"{ "tls": { "cert": "a" } }"#,
+        r#"{ "tls": { "key": "" } }"#,
+        r#"{ "organisation": { "url": "example.org" } }"#,
+        r#"{ "instructions": "AGENTS.md" }"#,
+        r#"{ "sandbox": { "mode": "on" } }"#,
+    ]), @r#"
+    convoke.jsonc:1:12: `peers` must be an array, not an object
+        write it as `[ … ]`
+    convoke.jsonc:1:13: `peers[0]` has no `url`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:13: `peers[0]` has no `name`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:23: `peers[0].name` cannot be `a b`
+        use letters, digits, `.`, `_` or `-`, at most 64 in all
+    convoke.jsonc:1:35: `peers[0].url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:50: `peers[1]` is the second peer called `a`
+        give each peer a name of its own
+    convoke.jsonc:1:14: `inbound` cannot be `maybe`
+        use `accept` or `hold` or `refuse`
+    convoke.jsonc:1:29: `hooks.tool.before` must be a command or an object, not a number
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:30: `hooks.tool.before[0]` has no `command`
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:29: `hooks.tool.before` is empty
+        write the command to run, or leave the hook out
+    convoke.jsonc:1:24: `tools.search` cannot be `auto:0`
+        use `on`, `off`, `auto`, or `auto:20` for 20 percent of the context
+    convoke.jsonc:1:25: `worktree.base` cannot be `main`
+        use `head` or `fresh`
+    convoke.jsonc:1:10: `tls` has no `key`
+        name two PEM files, `cert` and `key`, or leave `tls` out
+    convoke.jsonc:1:19: `tls.key` is not a path
+        name a file
+    convoke.jsonc:1:28: `organisation.url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:19: `instructions` must be an array, not a string
+        write it as `[ … ]`
+    convoke.jsonc:1:24: `sandbox.mode` cannot be `on`
+        use `off` or `read-only` or `workspace`
+    "#);
 }
 
 #[test]
@@ -178,7 +271,7 @@ fn odd_things_are_warnings() {
         "permision": "allow",
         "limits": { "dept": 1, "cost_usd": 3, "depth": 1, "depth": 2 },
         "sandbox": { "mod": "off" },
-        "provider": { "p": { "base_url": "http://h/{env:NONE}", "apiKey": "x", "models": { "m": { "ctx": 1 } } } },
+        "provider": { "p": { "base_url": "http://h/{env:NONE}", "apiKey": "x", "models": { "m": { "contxt": 1 } } } },
         "model": "a/b",
         "model": "c/d"
     }"#), @"
@@ -190,7 +283,7 @@ fn odd_things_are_warnings() {
     convoke.jsonc:3: unknown key `limits.cost_usd` is ignored; the nearest known key is `costUsd`
     convoke.jsonc:4: unknown key `sandbox.mod` is ignored; the nearest known key is `mode`
     convoke.jsonc:5: unknown key `provider.p.apiKey` is ignored; the nearest known key is `api_key`
-    convoke.jsonc:5: unknown key `provider.p.models.m.ctx` is ignored; the nearest known key is `context`
+    convoke.jsonc:5: unknown key `provider.p.models.m.contxt` is ignored; the nearest known key is `context`
     ");
 }
 
@@ -338,13 +431,17 @@ fn a_provider_that_cannot_work_is_refused_without_telling_its_secrets() {
         "{ \"provider\": { \"p\": { \"headers\": { \"X Key\": \"1\" } } } }",
         "{ \"provider\": { \"p\": { \"headers\": { \"X-Key\": \"hunter2\\n\" } } } }",
         "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"context\": 0 } } } } }",
+        "{ \"provider\": { \"p\": { \"concurrency\": 0 } } }",
+        "{ \"provider\": { \"p\": { \"retries\": 6 } } }",
+        "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"cost\": { \"input\": -1 } } } } } }",
+        "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"effort\": \"huge\" } } } } }",
     ]), @r#"
     convoke.jsonc:1:22: `provider.p` has no `base_url`
         add where it is reached, such as `"base_url": "http://localhost:8080/v1"`
     convoke.jsonc:1:17: `a/b` is not a provider's name
         a model is named `provider/model`: use a name without `/` and blanks
     convoke.jsonc:1:32: `provider.p.wire` cannot be `smoke`
-        use `openai-chat`
+        use `anthropic` or `openai-responses` or `openai-chat`
     convoke.jsonc:1:36: `provider.p.base_url` is not a URL
         start it with `https://` or `http://`, and leave no blanks in it
     convoke.jsonc:1:35: `provider.p.api_key` must be a string, not an array
@@ -355,7 +452,34 @@ fn a_provider_that_cannot_work_is_refused_without_telling_its_secrets() {
         write the value on one line
     convoke.jsonc:1:54: `provider.p.models.m.context` cannot be 0
         write a whole number from 1 to 1000000000, without quotes
+    convoke.jsonc:1:39: `provider.p.concurrency` cannot be 0
+        write a whole number from 1 to 10000, without quotes
+    convoke.jsonc:1:35: `provider.p.retries` cannot be 6
+        write a whole number from 0 to 5, without quotes
+    convoke.jsonc:1:62: `provider.p.models.m.cost.input` cannot be -1
+        write a number from 0 to 10000, without quotes
+    convoke.jsonc:1:53: `provider.p.models.m.effort` cannot be `huge`
+        use `low` or `medium` or `high`
     "#);
+}
+
+#[test]
+fn a_provider_says_how_it_is_asked_and_what_its_models_cost() {
+    let loaded = good(
+        r#"{ "provider": { "anthropic": {
+            "api_key_command": "pass show key", "concurrency": 4, "retries": 0,
+            "models": { "m": { "cost": { "input": 3, "output": 15, "cache_read": 0.3 }, "effort": "high", "images": true } }
+        } } }"#,
+    );
+    let vendor = &loaded.config.provider["anthropic"];
+    assert_eq!(
+        (vendor.wire, vendor.base_url.as_deref(), vendor.concurrency, vendor.retries),
+        (None, None, Some(4), Some(0))
+    );
+    let cost = Cost { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None };
+    let expected =
+        ModelLimits { cost: Some(cost), effort: Some(Effort::High), images: Some(true), ..Default::default() };
+    assert_eq!(vendor.models["m"], expected);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod brake;
 pub mod decide;
 pub mod directory;
 mod doors;
+mod fork;
 mod grant;
 pub mod hub;
 mod mention;

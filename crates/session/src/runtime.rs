@@ -5,6 +5,7 @@ use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
 use crate::brake::Brake;
 use crate::directory::{Directory, Guard};
+use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
 use crate::hub::Hub;
@@ -16,6 +17,7 @@ use crate::waiters::Waiters;
 use futures_util::FutureExt;
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::doors::Mailed;
 
 /// What a runtime is built from.
 pub struct Deps {
@@ -214,7 +217,7 @@ impl Runtime {
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
         self.inner.wake(&row.id);
         let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
@@ -286,7 +289,7 @@ impl Runtime {
 
     async fn open(&self, row: Session, key: Option<String>) -> Result<Session, Error> {
         let once = key.map(|key| Once { key, answer: row.id.to_string() });
-        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new(), once };
+        let mail = Mail { at: now(), open: vec![row.clone()], once, ..Mail::default() };
         match self.inner.store.deliver(mail).await {
             Ok(_) => Ok(row),
             Err(store::Error::Repeated { answer }) => {
@@ -382,13 +385,25 @@ impl Runtime {
                 ));
             }
             let key = self.inner.display_key(&session.key);
-            return Ok(tools::Spawned { run, session: session.id, key, label: session.label, attachments: Vec::new() });
+            let output_file = self.inner.final_words(&session.id).to_string_lossy().into_owned();
+            return Ok(tools::Spawned {
+                run,
+                session: session.id,
+                key,
+                label: session.label,
+                agent: session.agent,
+                name: session.name,
+                output_file,
+                worktree: None,
+                attachments: Vec::new(),
+            });
         }
         let role = crate::actor::Role::new(&self.inner, &parent, &parent.agent);
         let order = Order {
             parent: &parent,
             policy: &role.policy,
             model: &self.inner.model_of(&parent),
+            mode: Grant::read(&parent.policy).mode,
             letter: run.letter(),
             call: None,
             from: Sender::Person,
@@ -396,10 +411,41 @@ impl Runtime {
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
-        let mail = Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], once: None };
+        let mail =
+            Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], ..Mail::default() };
         self.inner.store.deliver(mail).await?;
         self.inner.wake(&child.spawned.session);
         Ok(child.spawned)
+    }
+
+    /// Mail from a person: to one session, or to all of a tree.
+    pub async fn mail(
+        &self,
+        tree: Option<&str>,
+        id: Option<String>,
+        mail: tools::doors::Mail,
+    ) -> Result<Mailed, Error> {
+        let tree = match tree {
+            Some(reference) => Some(self.inner.find(reference, None).await?),
+            None => None,
+        };
+        let id = id.unwrap_or_else(|| LetterId::new().to_string());
+        let author =
+            Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
+        let out = self.inner.write_mail(&author, &mail).await?;
+        self.post(out.post).await?;
+        Ok(out.mailed)
+    }
+
+    /// Live sessions: those a session may write to, or all.
+    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+        match of {
+            None => self.inner.peers(None).await,
+            Some(reference) => {
+                let own = Arc::new(self.inner.find(reference, None).await?);
+                self.inner.peers(Some(&own)).await
+            }
+        }
     }
 
     /// The final words of a run.
@@ -507,7 +553,7 @@ impl Runtime {
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         Ok(receipts)
     }
@@ -608,7 +654,7 @@ impl Inner {
         Ok(self.store.find(&Find::Key(key.to_string())).await?.pop())
     }
 
-    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+    pub(crate) async fn session(&self, id: &SessionId) -> Result<Session, Error> {
         self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
     }
 
@@ -660,6 +706,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
             source_session_key: None,
             source_tool: None,
             hops: 0,
+            ..Provenance::default()
         }),
         conversation: None,
         report: None,

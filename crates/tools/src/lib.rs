@@ -2,6 +2,7 @@
 //!
 //! A tool is a folder here and one line in [`BUILTIN`]. None of them knows a session, a store or a model.
 
+pub mod agent;
 pub mod agents_list;
 pub mod answer;
 pub mod bash;
@@ -14,9 +15,12 @@ pub mod grep;
 pub mod groups;
 mod ignored;
 pub mod list;
+pub mod list_peers;
 pub mod output;
+pub mod plan;
 pub mod process;
 pub mod read;
+pub mod send_message;
 pub mod session_status;
 pub mod sessions_history;
 pub mod sessions_list;
@@ -44,6 +48,10 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &write::Write,
     &edit::Edit,
     &task::Task,
+    &agent::Agent,
+    &send_message::SendMessage,
+    &plan::PlanEnter,
+    &plan::PlanExit,
     &sessions_list::SessionsList,
     &sessions_history::SessionsHistory,
     &sessions_send::SessionsSend,
@@ -52,6 +60,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &session_status::SessionStatus,
     &subagents::Subagents,
     &agents_list::AgentsList,
+    &list_peers::ListPeers,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

@@ -2,18 +2,21 @@
 
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
-use crate::doors::{Caller, Doors, Effects};
+use crate::doors::{Caller, Doors, Effects, mail};
+use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
-use proto::letter::{Provenance, Sender, Settled};
+use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
+use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
+use tools::door::Becomes;
 use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
 /// A call with what the rules said about it.
@@ -73,8 +76,7 @@ impl Actor {
         };
         let mut asks: Vec<Access> = Vec::new();
         for access in accesses {
-            let said = self.role.policy.judge(&access.permission, &access.pattern);
-            match said.action {
+            match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
                 Action::Ask => asks.push(access),
@@ -106,6 +108,8 @@ impl Actor {
             created: now(),
             until: now() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
             reply: None,
+            // A plan is put to whoever started the agent; a person may answer as well.
+            to: self.row.parent.clone().filter(|_| permission == "plan_exit"),
         }
     }
 
@@ -121,10 +125,29 @@ impl Actor {
                     until: Some(ask.until),
                     note: None,
                 }));
-                batch.asks.push(AskChange::Open(ask.clone()));
+                batch.asks.push(AskChange::Open(Box::new(ask.clone())));
+                batch.post.extend(self.plan_letter(ask));
             }
             Verdict::Refuse(state, why) => batch.entries.push(result(&judged.call.id, *state, why.clone())),
         }
+    }
+
+    /// The plan, as mail to the lead it is put to.
+    fn plan_letter(&self, ask: &Ask) -> Option<Post> {
+        let to = ask.to.as_ref()?;
+        let from = self.row.name.as_deref().unwrap_or(self.row.id.as_str());
+        let text = mail::plan_text(from, &ask.id, &ask.patterns.join("\n"));
+        let mut post = mail::runtime_letter(&format!("plan_{}", ask.id), to, text);
+        post.letter.from = Sender::Session { id: self.row.id.clone() };
+        post.letter.provenance = Some(Provenance {
+            kind: "inter_session".into(),
+            source_session_key: Some(self.row.key.clone()),
+            source_session_id: Some(self.row.id.clone()),
+            source_name: self.row.name.clone(),
+            source_tool: Some("plan_exit".into()),
+            ..Provenance::default()
+        });
+        Some(post)
     }
 
     /// Starts what may run and tells people what is asked; all of it is stored by now.
@@ -189,6 +212,7 @@ impl Actor {
     async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
         let mut to_check = Vec::new();
+        let mut known = Vec::new();
         for called in calls {
             match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
@@ -204,13 +228,44 @@ impl Actor {
                     let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
                     batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
-                done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
+                done => {
+                    if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
+                        self.becomes(&mut batch, becomes);
+                    }
+                    batch.entries.push(self.outcome(&called.call, done, called.ms));
+                }
             }
+            known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
         }
+        let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
+        // Whoever starts an agent knows whom its name means.
+        known.iter().for_each(|(name, id)| self.view.knows(name, id));
+        if new_role {
+            self.take_role();
+        }
         self.withdraw_circles(to_check).await
+    }
+
+    /// A call changes what the session is: kept with the call's result.
+    fn becomes(&self, batch: &mut Batch, becomes: Becomes) {
+        let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+        let mut switch = Switch::default();
+        match becomes {
+            Becomes::Planning => grant.mode = Mode::Plan,
+            Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
+            // The agent `plan` hands over to the one that does the work.
+            Becomes::Working => {
+                let agent = self.rt.agents.default_agent().to_owned();
+                batch.row.agent = Some(agent.clone());
+                switch.agent = Some(agent);
+            }
+        }
+        switch.mode = Some(grant.mode.as_str().into());
+        batch.row.policy = Some(grant.write());
+        batch.entries.push(Entry::Switch(switch));
     }
 
     /// What a call is told whose effects the store refused.
@@ -239,10 +294,10 @@ impl Actor {
 
     /// The entry for a call that is over.
     pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
-        let mut ends_turn = false;
+        let (mut ends_turn, mut shutdown) = (false, None);
         let (state, output, data) = match result {
             Ok(output) => {
-                ends_turn = output.ends_turn;
+                (ends_turn, shutdown) = (output.ends_turn, output.shutdown);
                 let state = if output.failed { State::Error } else { State::Ok };
                 (state, output.text.clone(), output.data.clone())
             }
@@ -253,7 +308,7 @@ impl Actor {
             }
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
-        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn })
+        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
@@ -353,6 +408,9 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            mode: self.role.mode,
+            known: self.view.known().clone(),
+            asked: self.view.shutdown().cloned(),
         };
         Doors::new(self.rt.clone(), caller, call.clone(), self.planned.clone())
     }
@@ -371,7 +429,7 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false })
+    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false, shutdown: None })
 }
 
 fn unknown(name: &str) -> String {

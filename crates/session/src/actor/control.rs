@@ -9,7 +9,8 @@ use crate::now;
 use crate::view::{Open, OpenState};
 use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
-use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
+use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId, Status};
+use rules::mode::Mode;
 use std::sync::Arc;
 use store::{AskChange, Batch, Post, RowChange, WaitChange};
 
@@ -28,14 +29,18 @@ impl Actor {
                         Compaction { state: CompactionState::Pending, auto: false, summary: None, keeps_from: None };
                     batch.entries.push(Entry::Compaction(pending));
                 }
-                Body::Abort(abort) => aborts.push(abort),
+                Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
                 Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
             }
         }
         let (mut over, mut ending) = (false, None);
-        for abort in aborts {
+        for (abort, by_person) in aborts {
             over |= self.aborted(&mut batch, &abort, over, &mut ending).await?;
+            // An agent that a person stopped stays so: mail does not wake it again.
+            if by_person && self.row.parent.is_some() && abort.run.is_none() {
+                batch.row.stopped = Some(true);
+            }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
         match ending {
@@ -86,6 +91,11 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
+            let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+            grant.mode = mode;
+            batch.row.policy = Some(grant.write());
+        }
         batch.entries.push(Entry::Switch(switch));
     }
 
@@ -171,6 +181,33 @@ impl Actor {
         Post { letter, person: false, queue: None }
     }
 
+    /// The session agreed to end: what it did stays, what nobody read goes back to whoever wrote it.
+    pub(super) async fn close(&mut self) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        self.add_ending(&mut batch, &Ending::ok());
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        batch.row.status = Some(Status::Done);
+        self.commit(batch).await
+    }
+
+    /// It was asked to end and did not say in time: it ends now.
+    async fn end_unasked(&mut self) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let text = "This session was asked to end and did not answer in time.";
+        batch.entries.push(Entry::Notice(Notice { text: text.into() }));
+        match self.view.answering().map(|now| (now.run.clone(), now.answered)) {
+            // Its turn was over already: only the question was open.
+            Some((_, true)) => self.add_ending(&mut batch, &Ending::ok()),
+            Some((run, false)) => {
+                self.stop_run(&mut batch, &run, Reason::Shutdown).await;
+            }
+            None => {}
+        }
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        batch.row.status = Some(Status::Killed);
+        self.commit(batch).await
+    }
+
     /// Prompts that nobody has taken yet are withdrawn with the rest. False when there were none.
     fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort) -> bool {
         let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
@@ -186,6 +223,7 @@ impl Actor {
             if let Some(report) = &letter.report {
                 batch.post.push(self.report_letter(&run, report, &ending, why.into()));
             }
+            batch.post.extend(self.rt.bounce(letter, &self.row, why));
             batch.runs.push(ending.change(&run, None, proto::Usage::default()));
         }
         !queued.is_empty()
@@ -193,10 +231,13 @@ impl Actor {
 
     /// Waits that came to their own end are given up, and so is a run that is out of time.
     pub(super) async fn give_up_late_waits(&mut self) -> Result<(), Stop> {
-        if self.view.next_deadline().is_none_or(|at| at > now()) {
+        if self.next_deadline().is_none_or(|at| at > now()) {
             return Ok(());
         }
         let mut batch = Batch::default();
+        if self.end_deadline().is_some_and(|at| at <= now()) {
+            return self.end_unasked().await;
+        }
         if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= now())) {
             let run = run.run.clone();
             let ending = self.stop_run(&mut batch, &run, Reason::Timeout).await;
@@ -227,6 +268,6 @@ fn words(reason: Reason) -> &'static str {
         Reason::User => "stopped by the user",
         Reason::Parent => "stopped with the session that started it",
         Reason::Timeout => "out of time",
-        Reason::Shutdown => "the gateway shut down",
+        Reason::Shutdown => "it was shut down",
     }
 }

@@ -59,6 +59,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         provenance: None,
         conversation: None,
         until: None,
+        shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
     let call = Call { id: call.clone(), tool: tool.into(), input: input_json, decision: Decision::Run, wire_id: None };

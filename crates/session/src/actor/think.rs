@@ -108,7 +108,8 @@ impl Actor {
             Talk::Ready(_) => {
                 // Another wire: the whole conversation is written anew, once.
                 let awake = self.rt.store.wake(&self.row.id).await?;
-                let entries: Vec<Entry> = awake.entries.into_iter().map(|stored| stored.entry).collect();
+                let entries = crate::fork::standing(&awake.row, awake.entries);
+                let entries: Vec<Entry> = entries.into_iter().map(|stored| stored.entry).collect();
                 self.talk = Talk::Ready(written(provider, &entries));
             }
             Talk::Loaded(entries) => self.talk = Talk::Ready(written(provider, &std::mem::take(entries))),

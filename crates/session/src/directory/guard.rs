@@ -87,6 +87,6 @@ fn party(session: &Session, sandboxed: bool) -> Party {
         path: session.path.clone(),
         owner: session.owner.clone(),
         sandboxed,
-        named: session.label.is_some(),
+        named: session.name.is_some() || session.label.is_some(),
     }
 }

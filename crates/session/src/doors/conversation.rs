@@ -64,6 +64,7 @@ pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome
             source_session_key: Some(by.key.clone()),
             source_tool: Some("sessions_send".into()),
             hops,
+            ..Provenance::default()
         }),
         conversation: Some(next),
         report: None,

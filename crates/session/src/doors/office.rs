@@ -1,6 +1,7 @@
 //! The office: letters from one session to another, checked in the order of the contract (S6).
 
-use super::{Doors, conversation};
+use super::mail::Author;
+use super::{Doors, conversation, short};
 use crate::directory::Guard;
 use crate::{brake, now};
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionI
 use rules::access::{Act, explain};
 use store::{Find, Post, Session};
 use tools::Office;
-use tools::doors::{Delivery, Message, Sent, Unsent};
+use tools::doors::{Delivery, Mail, Mailed, Message, Sent, Unsent};
 
 #[async_trait]
 impl Office for Doors {
@@ -31,6 +32,22 @@ impl Office for Doors {
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
+    }
+
+    async fn mail(&self, mail: Mail) -> Result<Mailed, Error> {
+        let caller = &self.caller;
+        self.rt.brake.pass(brake::MESSAGES, &caller.row.id, None, now())?;
+        let author = Author {
+            session: Some(&caller.row),
+            tree: Some(&caller.row),
+            id: self.call.as_str(),
+            hops: caller.hops,
+            known: &caller.known,
+            asked: caller.asked.as_deref(),
+        };
+        let out = self.rt.write_mail(&author, &mail).await?;
+        self.prepare(|effects| effects.post.extend(out.post));
+        Ok(out.mailed)
     }
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
@@ -184,15 +201,11 @@ impl Doors {
                 source_session_key: Some(own.key.clone()),
                 source_tool: Some("sessions_send".into()),
                 hops: self.caller.hops + 1,
+                ..Provenance::default()
             }),
             conversation: None,
             report: None,
             expires: None,
         }
     }
-}
-
-/// An id made from two others must stay within the length of an id.
-fn short(session: &SessionId) -> &str {
-    session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
 }

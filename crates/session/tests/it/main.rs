@@ -5,5 +5,6 @@ mod children;
 mod crashes;
 mod letters;
 mod limits;
+mod mail;
 mod turns;
 mod world;

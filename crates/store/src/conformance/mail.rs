@@ -71,7 +71,7 @@ pub async fn a_letter_id_is_good_for_one_receiver(bed: Bed) {
 pub async fn a_retry_in_the_same_mail_is_one_letter(bed: Bed) {
     let session = bed.root("a").await;
     let post = request(&session);
-    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post], once: None };
+    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post], ..Mail::default() };
     let receipts = bed.store.deliver(mail).await.unwrap();
     assert_eq!(receipts.iter().map(|receipt| receipt.duplicate).collect::<Vec<_>>(), [false, true]);
     assert_eq!(bed.row(&session).await.pending, 1);
@@ -192,8 +192,8 @@ pub async fn a_call_with_the_same_key_counts_once(bed: Bed) {
     let call = |name: &str, answer: &str| Mail {
         at: 1,
         open: vec![root(name)],
-        post: vec![],
         once: Some(crate::Once { key: "key-1".into(), answer: answer.into() }),
+        ..Mail::default()
     };
     bed.store.deliver(call("first", "the first")).await.unwrap();
     let again = bed.store.deliver(call("second", "the second")).await;
