@@ -6,6 +6,7 @@
 mod actor;
 pub mod agents;
 mod brake;
+mod budget;
 pub mod decide;
 pub mod directory;
 mod doors;

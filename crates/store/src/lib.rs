@@ -9,6 +9,7 @@ pub mod memory;
 mod messages;
 #[cfg(feature = "power")]
 mod power;
+mod purse;
 mod ready;
 pub mod sqlite;
 
@@ -22,4 +23,5 @@ pub use board::{
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
+pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -4,6 +4,7 @@
 //! `proto::Error` with its code; what is posted or started exists once the call's commit does.
 
 use async_trait::async_trait;
+use proto::letter::Allotment;
 use proto::message::History;
 use proto::methods::{
     AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
@@ -50,6 +51,8 @@ pub struct Spawn {
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
+    /// What it gets for itself out of the caller's budget; nothing is moved without one.
+    pub budget: Option<Allotment>,
     /// Where the attachments are wanted, as the child is told.
     pub mount: Option<String>,
     /// Which tool asks, for the child's provenance.

@@ -11,7 +11,7 @@ use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text};
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::Batch;
+use store::{Batch, RunChange};
 
 /// Who answers, and what it is shown.
 pub(super) struct Mind {
@@ -166,6 +166,8 @@ impl Actor {
             model,
         }));
         batch.row.spent = Some(reply.usage);
+        let spends = self.view.answering().filter(|_| reply.usage != Usage::default());
+        batch.runs.extend(spends.map(|now| RunChange::Spend { run: now.run.clone(), usage: reply.usage }));
         batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
         let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
         for call in &calls {

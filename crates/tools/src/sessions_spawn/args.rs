@@ -2,6 +2,7 @@
 
 use crate::doors::{Attachment, Spawn};
 use crate::tolerant;
+use proto::letter::Allotment;
 use proto::{AgentId, Code, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -77,6 +78,9 @@ pub struct Args {
     /// `fresh`: it knows only its task.
     #[serde(default)]
     context: Context,
+    /// What it and all it starts may spend, taken out of what is left of yours; the rest comes back at its end.
+    #[serde(default)]
+    budget: Option<Budget>,
     /// Where the files are to appear, as a hint to the session.
     #[serde(default, alias = "attach_as")]
     attach_as: Option<AttachAs>,
@@ -105,6 +109,31 @@ pub struct Args {
     #[serde(rename = "reply_to", default, deserialize_with = "present")]
     #[schemars(skip)]
     reply_to: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Budget {
+    /// Tokens, read and written.
+    #[serde(default, deserialize_with = "tolerant::number")]
+    #[schemars(with = "Option<u64>")]
+    tokens: Option<u64>,
+    /// US dollars.
+    #[serde(default, deserialize_with = "tolerant::amount", alias = "cost_usd")]
+    #[schemars(with = "Option<f64>")]
+    cost_usd: Option<f64>,
+    /// Sessions it may start.
+    #[serde(default, deserialize_with = "tolerant::number")]
+    #[schemars(with = "Option<u64>")]
+    agents: Option<u64>,
+}
+
+impl Budget {
+    /// One that says nothing is none.
+    fn allotment(&self) -> Option<Allotment> {
+        let asked = Allotment { cost_usd: self.cost_usd, tokens: self.tokens, agents: self.agents };
+        Some(asked).filter(|asked| *asked != Allotment::default())
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -238,6 +267,7 @@ impl Args {
             waits: !self.background,
             tools: self.tools.clone(),
             attachments: files(&self.attachments)?,
+            budget: self.budget.as_ref().and_then(Budget::allotment),
             mount: self.attach_as.as_ref().and_then(|attach| attach.mount_path.clone()),
             tool: "sessions_spawn",
             ..Spawn::default()
