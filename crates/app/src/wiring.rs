@@ -30,6 +30,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
         default_model: default_model(home),
+        search: home.loaded.config.search,
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),

@@ -17,6 +17,7 @@ mod mention;
 mod registry;
 mod runtime;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;

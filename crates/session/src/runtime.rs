@@ -40,6 +40,8 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
+    /// When models are told tools by name only.
+    pub search: config::Search,
     pub between: Between,
 }
 
@@ -86,6 +88,7 @@ pub(crate) struct Inner {
     isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
+    pub(crate) search: config::Search,
     redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
@@ -161,6 +164,7 @@ impl Runtime {
             isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
+            search: deps.search,
             redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
@@ -638,9 +642,7 @@ impl Inner {
             Reference::Current => match own {
                 // Read anew: whoever asks has the row as it was when its call began.
                 Some(own) => self.session(&own.id).await,
-                None => {
-                    Err(Error::invalid("`current` means something only inside a session").hint("name the session"))
-                }
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
             },
             Reference::Label(label) => self.labelled(label).await,
         }

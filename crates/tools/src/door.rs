@@ -3,7 +3,7 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
-use crate::doors::{Directory, Office, Spawner};
+use crate::doors::{Catalogue, Directory, Office, Spawner};
 use crate::ignored::Ignored;
 use crate::process::Processes;
 use async_trait::async_trait;
@@ -89,11 +89,25 @@ pub struct Spec {
     pub waits: bool,
     /// It answers in JSON, refusals too.
     pub json: bool,
+    /// The model is told its name only, and loads it by `tool_search` or by calling it.
+    pub defer: bool,
+    /// Never deferred, whatever else is said.
+    pub always_load: bool,
 }
 
 impl Spec {
     pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, schema: schema::<A>, aliases: &[], permission: name, waits: false, json: false }
+        Self {
+            name,
+            description,
+            schema: schema::<A>,
+            aliases: &[],
+            permission: name,
+            waits: false,
+            json: false,
+            defer: false,
+            always_load: false,
+        }
     }
 
     #[must_use]
@@ -117,6 +131,18 @@ impl Spec {
     #[must_use]
     pub fn json(mut self) -> Self {
         self.json = true;
+        self
+    }
+
+    #[must_use]
+    pub fn defer(mut self) -> Self {
+        self.defer = true;
+        self
+    }
+
+    #[must_use]
+    pub fn always_load(mut self) -> Self {
+        self.always_load = true;
         self
     }
 }
@@ -188,6 +214,8 @@ pub struct Output {
     pub shutdown: Option<bool>,
     /// What the session is from here on.
     pub becomes: Option<Becomes>,
+    /// Deferred tools the model may call from here on.
+    pub loads: Vec<String>,
 }
 
 /// What a call makes of its session.
@@ -269,6 +297,7 @@ pub struct ToolCx {
     pub spawner: Arc<dyn Spawner>,
     pub directory: Arc<dyn Directory>,
     pub office: Arc<dyn Office>,
+    pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
 }

@@ -3,6 +3,7 @@
 //! Declared here and implemented by `session`, so that a tool never sees a session, a store or a rule. Every refusal is a
 //! `proto::Error` with its code; what is posted or started exists once the call's commit does.
 
+use crate::tool_search::ToolCard;
 use async_trait::async_trait;
 use proto::letter::Allotment;
 use proto::message::History;
@@ -112,6 +113,12 @@ pub trait Office: Send + Sync {
     async fn kill(&self, child: &SessionId) -> Result<bool, Error>;
     /// Whether anything is under way that would wake this session again.
     async fn could_be_woken(&self) -> Result<bool, Error>;
+}
+
+/// The tools the caller may use, for whoever looks for one.
+pub trait Catalogue: Send + Sync {
+    /// In the order of the tool list.
+    fn cards(&self) -> &[ToolCard];
 }
 
 /// A message to another session.
@@ -257,5 +264,11 @@ impl Office for Closed {
 
     async fn could_be_woken(&self) -> Result<bool, Error> {
         Err(closed())
+    }
+}
+
+impl Catalogue for Closed {
+    fn cards(&self) -> &[ToolCard] {
+        &[]
     }
 }

@@ -125,6 +125,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         usage: Usage::default(),
         finish: Finish::Stop,
         model: "p/m".into(),
+        deferred: Vec::new(),
     };
     [Entry::Input(input), Entry::Reply(reply)]
 }

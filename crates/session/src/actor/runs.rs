@@ -367,7 +367,8 @@ fn said_already(parts: Vec<InputPart>) -> Entry {
         InputPart::Subtask { .. } => None,
     };
     let parts = parts.into_iter().filter_map(text).collect();
-    Entry::Reply(Reply { step: 0, parts, usage: Usage::default(), finish: Finish::Stop, model: String::new() })
+    let (usage, model) = (Usage::default(), String::new());
+    Entry::Reply(Reply { step: 0, parts, usage, finish: Finish::Stop, model, deferred: Vec::new() })
 }
 
 fn waits_for_a_run(open: &Open) -> bool {

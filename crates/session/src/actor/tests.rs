@@ -29,6 +29,7 @@ impl Processes for NoProcesses {
 fn runtime() -> Runtime {
     let hub = Hub::default();
     Runtime::new(Deps {
+        search: config::Search::On,
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
@@ -70,6 +71,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         usage: Usage::default(),
         finish: Finish::ToolCalls,
         model: "offline/plain".into(),
+        deferred: Vec::new(),
     };
     vec![Entry::Input(input), Entry::Reply(reply)]
 }

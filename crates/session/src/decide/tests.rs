@@ -65,7 +65,7 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
     }
     let usage = Usage { input: tokens, ..Usage::default() };
     let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
-    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into() })
+    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into(), deferred: Vec::new() })
 }
 
 fn settled(call: &str) -> Entry {

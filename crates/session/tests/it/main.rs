@@ -6,5 +6,6 @@ mod crashes;
 mod letters;
 mod limits;
 mod mail;
+mod tool_search;
 mod turns;
 mod world;

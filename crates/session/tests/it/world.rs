@@ -188,6 +188,7 @@ fn runtime(
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
+        search: config::Search::default(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
