@@ -704,9 +704,16 @@ pub struct RuleRow {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Sessions this tree may still start in the run of its root.
+    /// Sessions that may still be started.
     pub agents: u64,
+    /// US dollars that are left.
     pub cost_usd: f64,
+    /// Tokens that are left, where they are bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What there was to begin with.
+    #[serde(default)]
+    pub limits: crate::letter::Allotment,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

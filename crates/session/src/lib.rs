@@ -7,6 +7,7 @@ mod actor;
 pub mod agents;
 mod brake;
 pub mod courier;
+mod budget;
 pub mod decide;
 pub mod directory;
 mod doors;

@@ -16,7 +16,7 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Purse, Reason, Sender};
 use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
@@ -235,7 +235,7 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &row)?;
+        let body = self.body(&prompt, &run, &row)?;
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
@@ -281,7 +281,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -299,8 +299,13 @@ impl Runtime {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
-            timeout_ms: None,
-            shutdown: None,
+            // A person's word brings money of its own.
+            purse: Some(Purse {
+                of: run.clone(),
+                allotted: Some(crate::budget::limits(&self.inner.limits)),
+                fresh: false,
+            }),
+            ..Prompt::default()
         }))
     }
 
@@ -431,6 +436,7 @@ impl Runtime {
             call: None,
             from: Sender::Person,
             hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -669,9 +675,11 @@ impl Inner {
                 let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }

@@ -10,6 +10,7 @@ mod messages;
 mod outbox;
 #[cfg(feature = "power")]
 mod power;
+mod purse;
 mod ready;
 pub mod sqlite;
 
@@ -24,4 +25,5 @@ pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
 pub use outbox::Parcel;
+pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

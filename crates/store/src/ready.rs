@@ -5,8 +5,8 @@ use crate::{
     Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
     Release, RowChange, RunChange, Session, WaitChange,
 };
-use proto::letter::{AskReply, Report, Sender};
-use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
+use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
+use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -62,6 +62,20 @@ pub(crate) struct Consume {
     pub(crate) entry: Option<usize>,
 }
 
+/// A run that a letter opens: who hears of its end, and who pays.
+pub(crate) struct Opens {
+    pub(crate) report: Option<Report>,
+    pub(crate) purse: Option<Purse>,
+}
+
+impl Opens {
+    /// What the run is to get for itself, and out of which purse; nothing, when the purse is its own to begin with.
+    pub(crate) fn taken(&self, run: &RunId) -> Option<(&RunId, Allotment)> {
+        let purse = self.purse.as_ref().filter(|purse| purse.of != *run)?;
+        Some((&purse.of, purse.allotted?))
+    }
+}
+
 /// A letter to put into an inbox.
 pub(crate) struct Posting {
     pub(crate) id: LetterId,
@@ -69,8 +83,8 @@ pub(crate) struct Posting {
     pub(crate) class: Class,
     pub(crate) person: bool,
     pub(crate) queue: Option<u32>,
-    /// A prompt opens a run; this is who hears of its end.
-    pub(crate) run: Option<Option<Report>>,
+    /// A prompt opens a run.
+    pub(crate) run: Option<Opens>,
     /// The session it is from.
     pub(crate) sender: Option<SessionId>,
     pub(crate) body: String,
@@ -176,7 +190,7 @@ impl Posting {
     /// A letter that was written before, whoever let it through: nothing is in its way.
     pub(crate) fn again(letter: Letter, body: String) -> Self {
         let run = match letter.body {
-            Body::Prompt(_) => Some(letter.report),
+            Body::Prompt(prompt) => Some(Opens { report: letter.report, purse: prompt.purse }),
             _ => None,
         };
         let sender = match letter.from {

@@ -441,6 +441,7 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
             asked: self.view.shutdown().cloned(),

@@ -6,6 +6,7 @@
 
 mod calls;
 mod control;
+mod money;
 mod role;
 mod runs;
 #[cfg(test)]
@@ -65,7 +66,9 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
-            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. }) => Self::Refused(refused),
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. } | store::Error::Overdrawn(_)) => {
+                Self::Refused(refused)
+            }
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -104,6 +107,8 @@ pub(crate) struct Actor {
     planned: Arc<AtomicU64>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
+    /// What was left to spend at the last look.
+    look: Option<money::Look>,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -157,6 +162,7 @@ impl Actor {
             files: Arc::default(),
             report: None,
             planned: Arc::default(),
+            look: None,
             asked_to_end: view.shutdown().map(|_| now()),
             rt,
             handle,
@@ -201,6 +207,7 @@ impl Actor {
         self.give_up_late_waits().await?;
         loop {
             self.read_inbox().await?;
+            self.look_at_budget().await?;
             let next = decide(&self.view, &self.inbox, &self.limits());
             // A reply under way is a step: only control letters are taken before it ends.
             if self.thinking && next != Next::Obey {
@@ -213,6 +220,7 @@ impl Actor {
                 Next::End => self.end_answered().await?,
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
+                Next::Spent => self.end_broke().await?,
                 Next::Compact => self.out_of_room().await?,
                 Next::Conclude => return self.think(think::Tools::Withheld).await,
                 Next::CallModel => return self.think(think::Tools::Offered).await,
@@ -351,7 +359,7 @@ impl Actor {
 
     fn limits(&self) -> Limits {
         let context = self.mind.as_ref().map_or(0, Mind::room);
-        Limits { steps: self.role.profile.steps, context }
+        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.
@@ -413,7 +421,7 @@ fn moved_runs(batch: &Batch) -> Vec<String> {
     let moved = |change: &RunChange| match change {
         RunChange::Alias { run, .. } => Some(run.to_string()),
         RunChange::End(end) => Some(end.run.to_string()),
-        RunChange::Start { .. } => None,
+        RunChange::Start { .. } | RunChange::Spend { .. } => None,
     };
     batch.runs.iter().filter_map(moved).collect()
 }

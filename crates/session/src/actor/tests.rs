@@ -61,6 +61,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();

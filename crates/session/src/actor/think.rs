@@ -11,7 +11,7 @@ use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text, 
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::Batch;
+use store::{Batch, RunChange};
 
 /// Who answers, and what it is shown.
 pub(super) struct Mind {
@@ -208,6 +208,8 @@ impl Actor {
             deferred: mind.map(|mind| mind.deferred.clone()).unwrap_or_default(),
         }));
         batch.row.spent = Some(reply.usage);
+        let spends = self.view.answering().filter(|_| reply.usage != Usage::default());
+        batch.runs.extend(spends.map(|now| RunChange::Spend { run: now.run.clone(), usage: reply.usage }));
         batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
         let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
         batch.entries.extend(self.tools_loaded(calls.iter().filter_map(Judged::loads)));

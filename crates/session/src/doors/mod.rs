@@ -13,10 +13,11 @@ pub(crate) use spawner::{Order, new_row};
 use crate::directory::{Directory, Guard};
 use crate::runtime::Inner;
 use async_trait::async_trait;
+use proto::letter::Purse;
 use proto::letter::Shutdown;
 use proto::message::History;
 use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, PeerRow, SessionInfo, StatusReport};
-use proto::{Action, CallId, Error, SessionId};
+use proto::{Action, Body, CallId, Error, RunId, SessionId};
 use rules::Policy;
 use rules::mode::Mode;
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub(crate) struct Caller {
     pub(crate) sandboxed: bool,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
+    /// The run whose purse pays for what it causes.
+    pub(crate) purse: Option<RunId>,
     pub(crate) mode: Mode,
     /// Whom names meant when it last heard of them.
     pub(crate) known: Arc<BTreeMap<String, SessionId>>,
@@ -55,6 +58,13 @@ impl Effects {
     }
 }
 
+/// Whoever causes a run pays for it, unless the letter says who does.
+pub(crate) fn charge(post: &mut Post, of: &RunId) {
+    if let Body::Prompt(prompt) = &mut post.letter.body {
+        prompt.purse.get_or_insert_with(|| Purse { of: of.clone(), allotted: None, fresh: false });
+    }
+}
+
 pub(crate) struct Doors {
     rt: Arc<Inner>,
     caller: Caller,
@@ -71,7 +81,11 @@ impl Doors {
 
     /// What has been prepared; the next look finds nothing.
     pub(crate) fn effects(&self) -> Effects {
-        std::mem::take(&mut self.effects.lock().expect("no holder of this lock panics"))
+        let mut effects = std::mem::take(&mut *self.effects.lock().expect("no holder of this lock panics"));
+        if let Some(purse) = &self.caller.purse {
+            effects.post.iter_mut().for_each(|post| charge(post, purse));
+        }
+        effects
     }
 
     fn prepare(&self, change: impl FnOnce(&mut Effects)) {

@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 const FOUND: usize = 10;
 
 /// A compiled statement, from the connection's cache.
-fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
+pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
     #[cfg(test)]
     asked::note(sql);
     Ok(connection.prepare_cached(sql)?)
@@ -357,13 +357,6 @@ pub(super) fn waits_for(connection: &Connection, from: &SessionId, to: &SessionI
 pub(super) fn awaits_news(connection: &Connection, id: &SessionId) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE report_to = ?1 AND ended IS NULL)";
     Ok(prepare(connection, sql)?.query_row([id.as_str()], |row| row.get(0))?)
-}
-
-pub(super) fn born_since(connection: &Connection, root: &SessionId, at: proto::Millis) -> Result<u64> {
-    let Some(tree) = number(connection, root)? else { return Ok(0) };
-    let sql = "SELECT count(*) FROM sessions WHERE tree = ?1 AND created >= ?2 AND parent IS NOT NULL";
-    let count: i64 = prepare(connection, sql)?.query_row(params![tree, at], |row| row.get(0))?;
-    Ok(count as u64)
 }
 
 pub(super) fn kept_since(

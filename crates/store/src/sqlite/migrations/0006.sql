@@ -1,9 +1,12 @@
--- Mail to sessions of other gateways, until they have it.
-CREATE TABLE outbox (
-    n       INTEGER PRIMARY KEY,
-    id      TEXT NOT NULL UNIQUE,
-    sender  TEXT,
-    address TEXT NOT NULL,
-    posted  INTEGER NOT NULL,
-    body    TEXT NOT NULL
-) STRICT;
+-- Who pays for a run: `purse` is the run it spends from. One that was given something for itself spends from its own, and
+-- `above` is where that came from.
+ALTER TABLE runs ADD COLUMN purse TEXT;
+ALTER TABLE runs ADD COLUMN above TEXT;
+ALTER TABLE runs ADD COLUMN allotted_cost REAL;
+ALTER TABLE runs ADD COLUMN allotted_tokens INTEGER;
+ALTER TABLE runs ADD COLUMN allotted_agents INTEGER;
+-- A session was made for it.
+ALTER TABLE runs ADD COLUMN fresh INTEGER NOT NULL DEFAULT 0;
+
+CREATE INDEX runs_purse ON runs (purse) WHERE purse IS NOT NULL;
+CREATE INDEX runs_above ON runs (above) WHERE above IS NOT NULL;
