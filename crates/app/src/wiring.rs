@@ -2,17 +2,15 @@
 
 use crate::home::{Home, VERSION, program};
 use gateway::{Gateway, Identity};
-use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
+use llm::catalogue::Catalogue;
+use llm::vendors::{self, About, Setup, Source, VENDORS, local};
+use llm::{Key, Models, Wire};
 use proto::Error;
-use secrecy::SecretString;
 use session::{Agents, Between, Deps, Hub, Runtime};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Store;
 use tools::process::Reaper;
-
-/// Vendors whose key in the environment is enough: variable, provider, address, model.
-const KEYED: &[(&str, &str, &str, &str)] = &[("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "gpt-5-mini")];
 
 /// What answers when nothing is set.
 pub(crate) const OFFLINE: &str = "offline/plain";
@@ -24,7 +22,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
     let runtime = Runtime::new(Deps {
         store,
         hub,
-        models: Arc::new(models(home)),
+        models: Arc::new(models(home)?),
         agents: agents(home)?,
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env)),
@@ -75,48 +73,113 @@ pub(crate) fn agents(home: &Home) -> Result<Agents, Error> {
     Agents::new(&config.agent, config.default_agent.as_deref(), &config.permission)
 }
 
-/// What is set, else the first vendor with a key, else the model that needs none.
+/// What is set, else the first vendor with a key, else a server on this machine, else the model that needs none.
 pub(crate) fn default_model(home: &Home) -> String {
     if let Some(model) = &home.loaded.config.model {
         return model.clone();
     }
-    let keyed = KEYED.iter().find(|(variable, ..)| key(home, variable).is_some());
-    keyed.map_or_else(|| OFFLINE.into(), |(_, provider, _, model)| format!("{provider}/{model}"))
+    let env = |name: &str| home.env.get(name).map(str::to_owned);
+    let keyed = VENDORS.iter().find(|vendor| !vendor.model.is_empty() && has_key(home, vendor, &env));
+    match keyed {
+        Some(vendor) => format!("{}/{}", vendor.name, vendor.model),
+        None => local::find(&env).map_or_else(|| OFFLINE.into(), |found| format!("{}/{}", found.vendor, found.model)),
+    }
 }
 
-pub(crate) fn models(home: &Home) -> Models {
-    let mut providers = BTreeMap::new();
-    for (variable, name, base_url, _) in KEYED {
-        if let Some(key) = key(home, variable) {
-            let endpoint = Endpoint { base_url: (*base_url).into(), api_key: Some(key), headers: BTreeMap::new() };
-            providers.insert((*name).to_owned(), configured(endpoint, BTreeMap::new()));
-        }
+fn has_key(home: &Home, vendor: &vendors::Vendor, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    match home.loaded.config.provider.get(vendor.name) {
+        Some(set) => !vendor.keys.is_empty() && setup(set).with_env_key(vendor.name, env).source != Source::None,
+        None => Setup::from_env(vendor, env).is_some(),
+    }
+}
+
+/// Every provider that is set up, whose key is in the environment, or that needs none.
+pub(crate) fn models(home: &Home) -> Result<Models, Error> {
+    let env = |name: &str| home.env.get(name).map(str::to_owned);
+    let catalogue = Arc::new(catalogue(home)?);
+    let mut setups: BTreeMap<String, Setup> = BTreeMap::new();
+    for vendor in VENDORS {
+        let setup = if vendor.keys.is_empty() { Some(Setup::default()) } else { Setup::from_env(vendor, &env) };
+        setups.extend(setup.map(|setup| (vendor.name.to_owned(), setup)));
     }
     for (name, provider) in &home.loaded.config.provider {
-        let endpoint = Endpoint {
-            base_url: provider.base_url.clone().unwrap_or_default(),
-            api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
-            headers: provider.headers.clone(),
-        };
-        let models = provider.models.iter().map(|(name, limits)| (name.clone(), model(name, *limits)));
-        providers.insert(name.clone(), configured(endpoint, models.collect()));
+        setups.insert(name.clone(), setup(provider).with_env_key(name, &env));
     }
-    Models::new(home.paths.config.join("scripts"), providers)
+    let providers = setups.into_iter().map(|(name, setup)| {
+        let configured = setup.build(&name, &catalogue);
+        (name, configured)
+    });
+    Ok(Models::new(home.paths.config.join("scripts"), providers.collect()))
 }
 
-fn configured(endpoint: Endpoint, models: BTreeMap<String, Model>) -> Configured {
-    Configured { provider: Arc::new(OpenAiChat::new(endpoint)), models, defaults: Limits::default() }
+/// What is known about models, and what a file beside the settings says instead.
+fn catalogue(home: &Home) -> Result<Catalogue, Error> {
+    let path = home.paths.config.join("models.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Catalogue::embedded()),
+        Err(error) => return Err(Error::invalid(format!("cannot read `{}`: {error}", path.display()))),
+    };
+    Catalogue::embedded().overridden(&text).map_err(|why| {
+        let hint = "write it as {\"vendor\": {\"model\": {\"context\": 200000, \"output\": 8000}}}, or remove it";
+        Error::invalid(format!("`{}`: {why}", path.display())).hint(hint)
+    })
 }
 
-fn model(name: &str, limits: config::ModelLimits) -> Model {
-    let usual = Limits::default();
-    Model {
-        name: name.into(),
-        context: limits.context.unwrap_or(usual.context),
-        output: limits.output.unwrap_or(usual.output),
+fn setup(provider: &config::Provider) -> Setup {
+    let (key, source) = match (&provider.api_key, &provider.api_key_command) {
+        (Some(key), _) => (Key::from(key.expose()), Source::Config),
+        (None, Some(command)) => (Key::Command(command.clone()), Source::Command),
+        (None, None) => (Key::None, Source::None),
+    };
+    Setup {
+        wire: provider.wire.map(wire),
+        base_url: provider.base_url.clone(),
+        key,
+        source,
+        headers: provider.headers.clone(),
+        models: provider.models.iter().map(|(name, limits)| (name.clone(), about(limits))).collect(),
+        concurrency: provider.concurrency,
+        retries: provider.retries,
     }
 }
 
-fn key(home: &Home, variable: &str) -> Option<SecretString> {
-    home.env.get(variable).filter(|value| !value.is_empty()).map(|value| value.to_owned().into())
+fn wire(wire: config::Wire) -> Wire {
+    match wire {
+        config::Wire::Anthropic => Wire::Anthropic,
+        config::Wire::OpenaiResponses => Wire::OpenAiResponses,
+        config::Wire::OpenaiChat => Wire::OpenAiChat,
+    }
+}
+
+fn about(limits: &config::ModelLimits) -> About {
+    let cost = |cost: config::Cost| llm::Cost {
+        input: cost.input,
+        output: cost.output,
+        cache_read: cost.cache_read,
+        cache_write: cost.cache_write,
+    };
+    let effort = |effort| match effort {
+        config::Effort::Low => llm::Effort::Low,
+        config::Effort::Medium => llm::Effort::Medium,
+        config::Effort::High => llm::Effort::High,
+    };
+    About {
+        context: limits.context,
+        output: limits.output,
+        cost: limits.cost.map(cost),
+        effort: limits.effort.map(effort),
+        images: limits.images,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_vendor_whose_address_is_known_can_be_set_without_one() {
+        let known: Vec<&str> = VENDORS.iter().filter(|vendor| !vendor.base_url.is_empty()).map(|v| v.name).collect();
+        assert_eq!(known, config::VENDORS);
+    }
 }

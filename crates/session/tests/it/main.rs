@@ -4,4 +4,5 @@ mod children;
 mod crashes;
 mod letters;
 mod turns;
+mod wires;
 mod world;
