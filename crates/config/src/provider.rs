@@ -100,7 +100,6 @@ const MOST_TOKENS: u64 = 1_000_000_000;
 impl Provider {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let mut read = Self::default();
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "wire" => read.wire = Some(field.node.choice(WIRES)?),
@@ -129,7 +128,7 @@ fn count(node: &Node, least: u64, most: u64) -> Result<u32, Error> {
 }
 
 /// The value stays out of the message: a URL may hold a password.
-fn url(node: &Node) -> Result<String, Error> {
+pub(crate) fn url(node: &Node) -> Result<String, Error> {
     let url = node.text()?.trim_end_matches('/');
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     if rest.is_none_or(|rest| rest.is_empty() || rest.contains(|c: char| c.is_whitespace() || c.is_control())) {

@@ -5,13 +5,15 @@ use proto::Action::{Allow, Ask, Deny};
 use serde_json::json;
 
 use super::*;
+use crate::read::LARGEST_FILE;
+use std::fs;
 
 fn env() -> Environment {
     [("KEY", "hunter2"), ("PORT", "8080")].into_iter().collect()
 }
 
 fn read(text: &str) -> Result<Loaded, Error> {
-    parse("convoke.jsonc", text, &env())
+    resolve::parse("convoke.jsonc", text, &env())
 }
 
 #[track_caller]
@@ -41,7 +43,8 @@ fn warnings(text: &str) -> String {
 fn no_file_is_no_settings() {
     let home = tempfile::tempdir().unwrap();
     let loaded = load(&Paths::under(home.path()), &env()).unwrap();
-    assert_eq!((loaded.config, loaded.warnings), (Config::default(), Vec::new()));
+    let other = loaded.config.other.clone();
+    assert_eq!((loaded.config, loaded.warnings), (Config { other, ..Config::default() }, Vec::new()));
 }
 
 #[test]
@@ -91,13 +94,13 @@ fn a_whole_file_is_read() {
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
     assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096), ..Default::default() });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
-    assert_eq!(config.sandbox.mode.as_deref(), Some("off"));
+    assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
 }
 
 #[test]
 fn the_defaults_are_those_of_the_specification() {
-    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"idleMs":300000}"#);
+    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000}"#);
 }
 
 #[test]
@@ -109,10 +112,105 @@ fn every_known_limit_can_be_set() {
 }
 
 #[test]
-fn every_untyped_section_is_accepted_silently() {
+fn every_untyped_section_is_accepted_and_said_to_be_unused_where_it_is() {
     for key in UNTYPED {
-        assert_eq!(good(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).config.other[*key], json!({"a": [1]}));
+        let loaded = read(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).unwrap();
+        assert_eq!(loaded.config.other[*key], json!({"a": [1]}));
+        assert_eq!(loaded.warnings.len(), usize::from(UNUSED.contains(key)), "{key}: {:?}", loaded.warnings);
     }
+}
+
+#[test]
+fn gateways_hooks_and_the_rest_are_read() {
+    let config = good(
+        r#"{
+            "peers": [{ "name": "office", "url": "https://office.example/", "token": "{env:KEY}", "ca": "ca.pem",
+                        "inbound": "refuse" }],
+            "inbound": "hold",
+            "hooks": { "tool.before": ["a", { "command": "b", "match": "bash", "timeoutSeconds": 5 }],
+                       "worktree_create": "make" },
+            "tools": { "search": "auto:25" }, "worktree": { "base": "fresh" },
+            "tls": { "cert": "/c.pem", "key": "k.pem" }, "organisation": { "url": "https://example.org" },
+            "instructions": ["docs/house.md"], "sandbox": { "mode": "read-only" }
+        }"#,
+    )
+    .config;
+    let office = &config.peers[0];
+    assert_eq!((office.name.as_str(), office.url.as_str()), ("office", "https://office.example"));
+    assert_eq!((office.token.as_ref().map(Secret::expose), office.inbound), (Some("hunter2"), Some(Inbound::Refuse)));
+    assert_eq!((office.ca.as_deref(), config.inbound), (Some(Path::new("ca.pem")), Some(Inbound::Hold)));
+    let before = &config.hooks["tool.before"];
+    assert_eq!((before[0].command.as_str(), before[0].only.as_str(), before[0].timeout_ms), ("a", "*", 60_000));
+    assert_eq!((before[1].command.as_str(), before[1].only.as_str(), before[1].timeout_ms), ("b", "bash", 5_000));
+    assert_eq!(config.hooks["worktree_create"].len(), 1);
+    assert_eq!((config.search, config.worktree.base), (Search::Auto(25), Base::Fresh));
+    assert_eq!(config.tls, Some(Tls { cert: "/c.pem".into(), key: "k.pem".into() }));
+    assert_eq!(config.organisation.url.as_deref(), Some("https://example.org"));
+    assert_eq!(
+        (config.instructions, config.sandbox.mode),
+        (vec!["docs/house.md".to_owned()], Some(SandboxMode::ReadOnly))
+    );
+    for (word, search) in [("on", Search::On), ("off", Search::Off), ("auto", Search::Auto(10))] {
+        assert_eq!(good(&format!(r#"{{"tools": {{"search": "{word}"}}}}"#)).config.search, search);
+    }
+}
+
+#[test]
+fn what_cannot_work_between_gateways_is_refused() {
+    assert_snapshot!(bad(&[
+        r#"{ "peers": {} }"#,
+        r#"{ "peers": [{ "name": "a" }] }"#,
+        r#"{ "peers": [{ "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a b", "url": "https://h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "h" }] }"#,
+        r#"{ "peers": [{ "name": "a", "url": "https://h" }, { "name": "a", "url": "https://i" }] }"#,
+        r#"{ "inbound": "maybe" }"#,
+        r#"{ "hooks": { "tool.before": 1 } }"#,
+        r#"{ "hooks": { "tool.before": [{ "match": "x" }] } }"#,
+        r#"{ "hooks": { "tool.before": "" } }"#,
+        r#"{ "tools": { "search": "auto:0" } }"#,
+        r#"{ "worktree": { "base": "main" } }"#,
+        r#"{ "tls": { "cert": "a" } }"#,
+        r#"{ "tls": { "key": "" } }"#,
+        r#"{ "organisation": { "url": "example.org" } }"#,
+        r#"{ "instructions": "AGENTS.md" }"#,
+        r#"{ "sandbox": { "mode": "on" } }"#,
+    ]), @r#"
+    convoke.jsonc:1:12: `peers` must be an array, not an object
+        write it as `[ … ]`
+    convoke.jsonc:1:13: `peers[0]` has no `url`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:13: `peers[0]` has no `name`
+        write `{ "name": "office", "url": "https://office.example:7077", "token": … }`
+    convoke.jsonc:1:23: `peers[0].name` cannot be `a b`
+        use letters, digits, `.`, `_` or `-`, at most 64 in all
+    convoke.jsonc:1:35: `peers[0].url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:50: `peers[1]` is the second peer called `a`
+        give each peer a name of its own
+    convoke.jsonc:1:14: `inbound` cannot be `maybe`
+        use `accept` or `hold` or `refuse`
+    convoke.jsonc:1:29: `hooks.tool.before` must be a command or an object, not a number
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:30: `hooks.tool.before[0]` has no `command`
+        write a command, or a list of `{ "command": …, "match": …, "timeoutSeconds": … }`
+    convoke.jsonc:1:29: `hooks.tool.before` is empty
+        write the command to run, or leave the hook out
+    convoke.jsonc:1:24: `tools.search` cannot be `auto:0`
+        use `on`, `off`, `auto`, or `auto:20` for 20 percent of the context
+    convoke.jsonc:1:25: `worktree.base` cannot be `main`
+        use `head` or `fresh`
+    convoke.jsonc:1:10: `tls` has no `key`
+        name two PEM files, `cert` and `key`, or leave `tls` out
+    convoke.jsonc:1:19: `tls.key` is not a path
+        name a file
+    convoke.jsonc:1:28: `organisation.url` is not a URL
+        start it with `https://` or `http://`, and leave no blanks in it
+    convoke.jsonc:1:19: `instructions` must be an array, not a string
+        write it as `[ … ]`
+    convoke.jsonc:1:24: `sandbox.mode` cannot be `on`
+        use `off` or `read-only` or `workspace`
+    "#);
 }
 
 #[test]
@@ -133,7 +231,9 @@ fn permissions_keep_their_order_and_their_place() {
         (Rule::new("bash", "git push*", Deny), "convoke.jsonc:5".to_owned()),
         (Rule::new("*", "*", Deny), "convoke.jsonc:7".to_owned()),
     ];
-    assert_eq!(loaded.rule_places, expected);
+    let places = loaded.rule_places.iter();
+    let places: Vec<_> = places.map(|p| (p.rule.clone(), format!("{}:{}", p.origin.file, p.origin.line))).collect();
+    assert_eq!(places, expected);
     assert_eq!(loaded.config.permission, expected.map(|(rule, _)| rule));
     assert_eq!(good(r#"{"permission": "allow"}"#).config.permission, [Rule::new("*", "*", Allow)]);
 }
@@ -142,7 +242,7 @@ fn permissions_keep_their_order_and_their_place() {
 fn an_agent_is_read_and_its_unknown_keys_are_options() {
     let loaded = good(
         r#"{ "agent": { "Reviewer": {
-            "description": "reads", "mode": "subagent", "model": "a/b", "variant": "high", "temperature": 0.2, "top_p": 1,
+            "description": "reads", "mode": "subagent", "model": "a/b", "temperature": 0.2, "top_p": 1,
             "prompt": "be kind", "hidden": true, "color": "blue", "steps": 4, "tools": { "bash": false },
             "options": { "seed": 1 }, "reasoningEffort": "low",
             "permission": { "edit": "deny" }
@@ -154,7 +254,7 @@ fn an_agent_is_read_and_its_unknown_keys_are_options() {
     assert_eq!(Value::Object(reviewer.options.clone()), json!({"seed": 1, "reasoningEffort": "low"}));
     assert_eq!(reviewer.tools, [("bash".to_owned(), false)]);
     assert_eq!(reviewer.permission, [Rule::new("edit", "*", Deny)]);
-    assert_eq!(loaded.agent_rule_places["reviewer"][0].1, "convoke.jsonc:5");
+    assert_eq!(loaded.agent_rule_places["reviewer"][0].origin.line, 5);
     let plan = &loaded.config.agent["plan"];
     assert!(plan.disable && !reviewer.disable);
     assert_eq!(
@@ -182,10 +282,10 @@ fn odd_things_are_warnings() {
         "model": "a/b",
         "model": "c/d"
     }"#), @"
-    convoke.jsonc:5: the variable `NONE` of `provider.p.base_url` is not set; nothing is put in its place
-    convoke.jsonc:7: `model` is set twice; the later one counts
-    convoke.jsonc:2: unknown key `permision` is ignored; the nearest known key is `permission`
     convoke.jsonc:3: `limits.depth` is set twice; the later one counts
+    convoke.jsonc:7: `model` is set twice; the later one counts
+    convoke.jsonc:5: the variable `NONE` of `provider.p.base_url` is not set; nothing is put in its place
+    convoke.jsonc:2: unknown key `permision` is ignored; the nearest known key is `permission`
     convoke.jsonc:3: unknown key `limits.dept` is ignored; the nearest known key is `depth`
     convoke.jsonc:3: unknown key `limits.cost_usd` is ignored; the nearest known key is `costUsd`
     convoke.jsonc:4: unknown key `sandbox.mod` is ignored; the nearest known key is `mode`
@@ -253,6 +353,8 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"limits\": { \"costUsd\": -0.5 } }",
         "{ \"limits\": { \"askMinutes\": true } }",
         "{ \"sandbox\": { \"mode\": null } }",
+        "{ \"sandbox\": { \"isolated\": 1 } }",
+        "{ \"sandbox\": { \"sessionToolsVisibility\": \"tree\" } }",
         "{ \"permission\": \"maybe\" }",
         "{ \"permission\": [] }",
         "{ \"permission\": { \"edit\": 1 } }",
@@ -263,6 +365,9 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"agent\": { \"a\": { \"steps\": 0 } } }",
         "{ \"agent\": { \"a\": { \"tools\": \"read\" } } }",
         "{ \"agent\": { \"a\": { \"tools\": [\"read\", 1] } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": \"every\" } } } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": { \"read\": \"all\" } } } } } }",
+        "{ \"agent\": { \"a\": { \"sandbox\": { \"isolated\": \"yes\" } } } }",
         "{ \"agent\": { \"a\": { \"disable\": \"true\" } } }",
     ]), @r#"
     convoke.jsonc:1:12: `model` must be a string, not a number
@@ -287,6 +392,10 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write a number from 0 to 525600, without quotes
     convoke.jsonc:1:24: `sandbox.mode` must be a string, not null
         put the value in double quotes
+    convoke.jsonc:1:28: `sandbox.isolated` must be a boolean, not a number
+        write `true` or `false`, without quotes
+    convoke.jsonc:1:42: `sandbox.sessionToolsVisibility` cannot be `tree`
+        use `spawned` or `all`
     convoke.jsonc:1:17: `permission` cannot be `maybe`
         use `allow` or `ask` or `deny`
     convoke.jsonc:1:17: `permission` must be an action or an object, not an array
@@ -307,6 +416,12 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write `["read", "grep"]` or `{ "bash": false }`
     convoke.jsonc:1:39: `agent.a.tools[1]` must be a string, not a number
         put the value in double quotes
+    convoke.jsonc:1:60: `agent.a.tools.sessions.visibility` cannot be `every`
+        use `self` or `tree` or `agent` or `all`
+    convoke.jsonc:1:70: `agent.a.tools.sessions.visibility.read` is nothing that can be done
+        use `default`, `list`, `history`, `send`, `status`, `control`
+    convoke.jsonc:1:46: `agent.a.sandbox.isolated` must be a boolean, not a string
+        write `true` or `false`, without quotes
     convoke.jsonc:1:32: `agent.a.disable` must be a boolean, not a string
         write `true` or `false`, without quotes
     "#);
@@ -383,4 +498,28 @@ fn a_file_of_the_wrong_kind_is_refused() {
     fs::remove_dir(paths.config_file()).unwrap();
     fs::write(paths.config_file(), " ".repeat(LARGEST_FILE as usize + 1)).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.ends_with("larger than 1 MiB"));
+}
+
+#[test]
+fn how_far_sessions_see_is_read_for_all_and_for_one_agent() {
+    let config = good(
+        r#"{
+            "sandbox": { "isolated": false, "sessionToolsVisibility": "all" },
+            "agent": {
+                "lab": {
+                    "sandbox": { "isolated": true },
+                    "tools": { "bash": false, "sessions": { "visibility": { "list": "agent" } } }
+                },
+                "desk": { "tools": { "sessions": { "visibility": "all" } } },
+                "mute": { "tools": { "sessions": false } }
+            }
+        }"#,
+    )
+    .config;
+    assert_eq!((config.sandbox.isolated, config.sandbox.session_tools_visibility), (Some(false), Some("all")));
+    let [desk, lab, mute] = ["desk", "lab", "mute"].map(|name| &config.agent[name]);
+    assert_eq!((lab.isolated, &lab.tools), (Some(true), &vec![("bash".to_owned(), false)]));
+    assert_eq!(lab.sessions, Some(json!({ "visibility": { "list": "agent" } })));
+    assert_eq!((desk.sessions.clone(), desk.isolated), (Some(json!({ "visibility": "all" })), None));
+    assert_eq!((&mute.tools, &mute.sessions), (&vec![("sessions".to_owned(), false)], &None));
 }

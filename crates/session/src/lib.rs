@@ -5,15 +5,18 @@
 
 mod actor;
 pub mod agents;
+mod brake;
 pub mod decide;
 pub mod directory;
 mod doors;
+mod fork;
 mod grant;
 pub mod hub;
 mod mention;
 mod registry;
 mod runtime;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;

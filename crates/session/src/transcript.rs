@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
-use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State};
+use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State, ToolsLoaded};
 use proto::letter::InputPart;
 use proto::{Call, CallId};
 use std::sync::Arc;
@@ -49,12 +49,12 @@ impl Transcript {
             Entry::Notice(notice) => {
                 self.user(&format!("[notice from the runtime, not from a person] {}", notice.text));
             }
-            Entry::Started(_)
-            | Entry::Waiting(_)
-            | Entry::Compaction(_)
-            | Entry::Ended(_)
-            | Entry::Switch(_)
-            | Entry::ToolsLoaded(_) => {}
+            Entry::ToolsLoaded(tools) => {
+                if let Some(text) = changed(tools) {
+                    self.user(&format!("[notice from the runtime, not from a person] {text}"));
+                }
+            }
+            Entry::Started(_) | Entry::Waiting(_) | Entry::Compaction(_) | Entry::Ended(_) | Entry::Switch(_) => {}
         }
     }
 
@@ -130,6 +130,15 @@ fn said(part: &ReplyPart) -> Said<'_> {
         ReplyPart::Call(call) => Said::Call(as_wire(call)),
         ReplyPart::Block(block) => Said::Block(block),
     }
+}
+
+/// What a model is told of tools that came or went. That one was loaded it sees in the tool list.
+fn changed(tools: &ToolsLoaded) -> Option<String> {
+    let told = |names: &[String], what: &str| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
+    let added = told(&tools.added, "More tools can be fetched with `tool_search` now");
+    let gone = told(&tools.gone, "These tools can no longer be used");
+    let parts: Vec<String> = added.into_iter().chain(gone).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn as_wire(call: &Call) -> CallRef<'_> {

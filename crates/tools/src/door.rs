@@ -3,7 +3,7 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
-use crate::doors::{Directory, Office, Spawner};
+use crate::doors::{Catalogue, Directory, Office, Spawner};
 use crate::process::Processes;
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
@@ -88,11 +88,25 @@ pub struct Spec {
     pub waits: bool,
     /// It answers in JSON, refusals too.
     pub json: bool,
+    /// The model is told its name only, and loads it by `tool_search` or by calling it.
+    pub defer: bool,
+    /// Never deferred, whatever else is said.
+    pub always_load: bool,
 }
 
 impl Spec {
     pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, schema: schema::<A>, aliases: &[], permission: name, waits: false, json: false }
+        Self {
+            name,
+            description,
+            schema: schema::<A>,
+            aliases: &[],
+            permission: name,
+            waits: false,
+            json: false,
+            defer: false,
+            always_load: false,
+        }
     }
 
     #[must_use]
@@ -118,6 +132,18 @@ impl Spec {
         self.json = true;
         self
     }
+
+    #[must_use]
+    pub fn defer(mut self) -> Self {
+        self.defer = true;
+        self
+    }
+
+    #[must_use]
+    pub fn always_load(mut self) -> Self {
+        self.always_load = true;
+        self
+    }
 }
 
 /// The schema a model is sent: plain, inlined, without the draft's own address.
@@ -139,6 +165,8 @@ fn schema<A: JsonSchema>() -> Box<RawValue> {
 pub struct Audience {
     /// Agents this caller may start, with what each is for.
     pub agents: Vec<AgentInfo>,
+    /// It has no tools but those that direct others.
+    pub coordinates: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -181,6 +209,21 @@ pub struct Output {
     pub failed: bool,
     /// The turn is over with this call.
     pub ends_turn: bool,
+    /// The session's answer to the question whether it may be shut down.
+    pub shutdown: Option<bool>,
+    /// What the session is from here on.
+    pub becomes: Option<Becomes>,
+    /// Deferred tools the model may call from here on.
+    pub loads: Vec<String>,
+}
+
+/// What a call makes of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    /// Look and think, change nothing.
+    Planning,
+    /// The plan was approved.
+    Working,
 }
 
 /// What a call waits for, and how long.
@@ -253,6 +296,7 @@ pub struct ToolCx {
     pub spawner: Arc<dyn Spawner>,
     pub directory: Arc<dyn Directory>,
     pub office: Arc<dyn Office>,
+    pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
 }

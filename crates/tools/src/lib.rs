@@ -2,8 +2,9 @@
 //!
 //! A tool is a folder here and one line in [`BUILTIN`]. None of them knows a session, a store or a model.
 
+pub mod agent;
 pub mod agents_list;
-mod answer;
+pub mod answer;
 pub mod bash;
 pub mod door;
 pub mod doors;
@@ -13,9 +14,12 @@ pub mod glob;
 pub mod grep;
 pub mod groups;
 pub mod list;
+pub mod list_peers;
 pub mod output;
+pub mod plan;
 pub mod process;
 pub mod read;
+pub mod send_message;
 pub mod session_status;
 pub mod sessions_history;
 pub mod sessions_list;
@@ -27,11 +31,12 @@ pub mod task;
 #[cfg(test)]
 mod testing;
 mod tolerant;
+pub mod tool_search;
 mod walk;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -43,6 +48,10 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &write::Write,
     &edit::Edit,
     &task::Task,
+    &agent::Agent,
+    &send_message::SendMessage,
+    &plan::PlanEnter,
+    &plan::PlanExit,
     &sessions_list::SessionsList,
     &sessions_history::SessionsHistory,
     &sessions_send::SessionsSend,
@@ -51,6 +60,8 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &session_status::SessionStatus,
     &subagents::Subagents,
     &agents_list::AgentsList,
+    &list_peers::ListPeers,
+    &tool_search::ToolSearch,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

@@ -4,6 +4,7 @@ mod doors;
 mod events;
 mod hostile;
 mod methods;
+mod threats;
 mod web_socket;
 
 use client::Client;
@@ -61,6 +62,7 @@ impl World {
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
+            search: config::Search::default(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

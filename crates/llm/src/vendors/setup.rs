@@ -91,6 +91,16 @@ impl Setup {
         self
     }
 
+    /// The same with the key that `convoke auth login` keeps for it, where the settings have none. It was given by the
+    /// provider's name, so it goes wherever that name leads.
+    #[must_use]
+    pub fn with_file_key(mut self, key: Option<&str>) -> Self {
+        if let (Key::None, Some(key)) = (&self.key, key) {
+            (self.key, self.source) = (Key::from(key), Source::File);
+        }
+        self
+    }
+
     /// The provider `name`, ready to be asked.
     pub fn build(self, name: &str, catalogue: &Arc<Catalogue>) -> Configured {
         let vendor = find(name);

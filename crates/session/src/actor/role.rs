@@ -3,10 +3,10 @@
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
-use bytes::Bytes;
-use llm::{Provider, ToolSpec};
+use crate::toolbox::{Deferral, Toolbox};
 use proto::Action;
 use rules::Policy;
+use rules::mode::Mode;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
@@ -15,11 +15,13 @@ use tools::{AgentInfo, AnyTool, Audience};
 pub(crate) struct Role {
     pub(crate) profile: Profile,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) mode: Mode,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
-    tools: Vec<&'static dyn AnyTool>,
-    audience: Audience,
+    pub(super) toolbox: Arc<Toolbox>,
 }
 
 impl Role {
@@ -27,24 +29,38 @@ impl Role {
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
         let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
-        let policy = Grant::read(&row.policy).policy(&profile, &rt.agents);
+        let grant = Grant::read(&row.policy);
+        let (mode, policy) = (grant.mode, grant.policy(&profile, &rt.agents));
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
-        let audience = Audience { agents: rt.agents.list().filter(|a| may_start(a)).map(info).collect() };
+        let agents = rt.agents.list().filter(|a| may_start(a)).map(info).collect();
+        let mut audience = Audience { agents, coordinates: false };
         let shown = |tool: &&'static dyn AnyTool| {
             let spec = tool.spec();
-            policy.shows(spec.permission)
+            (policy.shows(spec.permission) || leaves_plan(mode, spec.permission))
                 && profile.wants(spec.name)
                 && (spec.permission != "task" || !audience.agents.is_empty())
         };
-        let tools = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
+        let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
+        audience.coordinates = tools.iter().all(|tool| directs(tool.spec().name));
+        let context = || rt.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
+        let deferral = Deferral { search: rt.search, forking: row.fork.is_none(), context: &context };
+        let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
-        Self { worktree: worktree(&dir), dir, tools, audience, policy: Arc::new(policy), profile }
+        let sandboxed = rt.is_sandboxed(row);
+        Self { worktree: worktree(&dir), dir, toolbox, policy: Arc::new(policy), mode, sandboxed, profile }
     }
 
-    pub(super) fn shows(&self, tool: &str) -> bool {
-        self.tools.iter().any(|shown| shown.spec().name == tool)
+    /// What the rules and the mode say to one thing a call wants.
+    pub(super) fn judge(&self, permission: &str, pattern: &str) -> Action {
+        if leaves_plan(self.mode, permission) {
+            return Action::Ask;
+        }
+        let said = self.policy.judge(permission, pattern).action;
+        // Whoever may propose a plan does not also approve it.
+        let said = if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said };
+        self.mode.settle(permission, said)
     }
 
     /// Every tool, and which step of the policy takes it away, if one does.
@@ -52,7 +68,7 @@ impl Role {
         tools::BUILTIN.iter().map(|tool| {
             let spec = tool.spec();
             let only = |own: Vec<proto::Rule>| Policy { own, ..Policy::default() };
-            let step = if self.shows(spec.name) {
+            let step = if self.toolbox.has(spec.name) {
                 None
             } else if !self.profile.wants(spec.name) {
                 Some("profile")
@@ -69,21 +85,8 @@ impl Role {
         })
     }
 
-    /// The tool list as the provider is sent it.
-    pub(super) fn encode_tools(&self, provider: &dyn Provider) -> Bytes {
-        if self.tools.is_empty() {
-            return Bytes::new();
-        }
-        let spec = |tool: &&'static dyn AnyTool| {
-            let spec = tool.spec();
-            let description = tool.describe(&self.audience).unwrap_or_else(|| spec.description.trim().to_owned());
-            ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)() }
-        };
-        provider.encode_tools(&self.tools.iter().map(spec).collect::<Vec<_>>())
-    }
-
-    /// The system part: stable for as long as the role is.
-    pub(super) fn system(&self, row: &Session) -> String {
+    /// The system part: stable for as long as the role is. `deferred` are the tools the model is told by name only.
+    pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
         let mut text = self.profile.prompt.clone();
         text.push_str(&format!("\n\nYou work in `{}`", row.cwd));
         if self.worktree != self.dir {
@@ -93,8 +96,26 @@ impl Role {
         if let Some(parent) = &row.parent {
             text.push_str(&format!(" You were started by the session `{parent}`, which gets your final answer."));
         }
+        if !deferred.is_empty() {
+            text.push_str(&format!(
+                "\n\nThere are more tools than the ones described to you. Fetch what you need with `tool_search` before you \
+                 call it: {}.",
+                deferred.join(", ")
+            ));
+        }
         text
     }
+}
+
+/// Planning ends by asking, whatever the rules say of it otherwise.
+fn leaves_plan(mode: Mode, permission: &str) -> bool {
+    mode == Mode::Plan && permission == "plan_exit"
+}
+
+/// Tools that direct others and touch nothing.
+fn directs(tool: &str) -> bool {
+    matches!(tool, "agent" | "send_message" | "subagents" | "list_peers" | "agents_list" | "tool_search")
+        || tool.starts_with("board_")
 }
 
 fn worktree(dir: &Path) -> PathBuf {

@@ -47,6 +47,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        shutdown: None,
     })
 }
 
@@ -63,12 +64,20 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
     }
     let usage = Usage { input: tokens, ..Usage::default() };
     let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
-    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into() })
+    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into(), deferred: Vec::new() })
 }
 
 fn settled(call: &str) -> Entry {
     let call = CallId::parse(call).unwrap();
-    Entry::Result(CallResult { call, state: State::Ok, output: "done".into(), data: None, ms: 1, ends_turn: false })
+    Entry::Result(CallResult {
+        call,
+        state: State::Ok,
+        output: "done".into(),
+        data: None,
+        ms: 1,
+        ends_turn: false,
+        shutdown: None,
+    })
 }
 
 fn waiting(call: &str) -> Entry {

@@ -179,11 +179,13 @@ fn runtime(
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
+        search: config::Search::default(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
             }))
             .unwrap(),
+            isolated: false,
             child_tools: Vec::new(),
             ping_pong: 5,
             redactor: rules::redact::Redactor::new(["hunter2-hunter2".to_owned()]),

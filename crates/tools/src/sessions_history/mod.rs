@@ -36,7 +36,7 @@ impl Tool for SessionsHistory {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_history", include_str!("prompt.md")).json()
+        Spec::of::<Args>("sessions_history", include_str!("prompt.md")).json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
