@@ -144,6 +144,10 @@ impl Node {
         matches!(self.value, Value::Text(_))
     }
 
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self.value, Value::Object(_))
+    }
+
     pub(crate) fn is_list(&self) -> bool {
         matches!(self.value, Value::List(_))
     }

@@ -30,6 +30,8 @@ pub struct Limits {
     pub gateway: u32,
     /// How long a question to a person stays open: `askMinutes` in the file.
     pub ask_ms: u64,
+    /// How long an agent that is asked to end may take to answer: `shutdownSeconds` in the file.
+    pub shutdown_ms: u64,
     /// How long a session without work stays in memory: `idleMinutes` in the file.
     pub idle_ms: u64,
 }
@@ -47,6 +49,7 @@ impl Default for Limits {
             hops: 8,
             gateway: 512,
             ask_ms: 30 * MINUTE,
+            shutdown_ms: MINUTE,
             idle_ms: 5 * MINUTE,
         }
     }
@@ -71,6 +74,7 @@ pub(crate) const KEYS: &[&str] = &[
     "hops",
     "gateway",
     "askMinutes",
+    "shutdownSeconds",
     "idleMinutes",
 ];
 
@@ -91,6 +95,7 @@ impl Limits {
                 "queue" => limits.queue = count(node, 1)?,
                 "gateway" => limits.gateway = count(node, 1)?,
                 "costUsd" => limits.cost_usd = node.number(0.0, MOST as f64)?,
+                "shutdownSeconds" => limits.shutdown_ms = (node.number(0.0, MOST_MINUTES * 60.0)? * 1000.0) as u64,
                 "askMinutes" => limits.ask_ms = minutes(node)?,
                 "idleMinutes" => limits.idle_ms = minutes(node)?,
                 _ => notes.unknown(field, KEYS),

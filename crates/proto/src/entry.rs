@@ -1,6 +1,6 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{Conversation, InputPart, Provenance, Switch};
+use crate::letter::{Conversation, InputPart, Provenance, Shutdown, Switch};
 use crate::tagged::tagged;
 use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub struct Input {
     /// When the run is out of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// It asks whether the session may be shut down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown: Option<Shutdown>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -178,6 +181,9 @@ pub struct CallResult {
     /// The call ends the turn: the model is not asked again before something new comes in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends_turn: bool,
+    /// The session's answer to the question whether it may be shut down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,6 +17,11 @@ pub enum Class {
     Request,
 }
 
+/// Whether a text has words in it, or signs, or anything but blanks.
+pub fn says_something(text: &str) -> bool {
+    text.chars().any(|c| !c.is_whitespace() && !c.is_control())
+}
+
 /// Input with a sender, kept in the receiver's inbox until a commit moves it into the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,7 +53,7 @@ pub enum Sender {
 }
 
 /// How a text came here, for the receiver's system part and for readers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Provenance {
     /// `external_user`, `inter_session` or `internal_system`.
@@ -57,6 +62,15 @@ pub struct Provenance {
     pub source_session_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_tool: Option<String>,
+    /// The session that sent it, which no later holder of its name is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_session_id: Option<SessionId>,
+    /// The name the sender goes by in its tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_name: Option<String>,
+    /// The sender wants to hear when the receiver has nothing left to do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notify_when_idle: bool,
     /// How many sessions this has passed through; a limit on it ends circles.
     #[serde(default)]
     pub hops: u32,
@@ -141,6 +155,20 @@ pub struct Prompt {
     /// The run may take no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Asks the session whether it may be shut down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown: Option<Shutdown>,
+}
+
+/// The question whether a session may be shut down, and who asks it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shutdown {
+    /// What an answer has to repeat.
+    pub request: String,
+    /// Without one, a person asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<SessionId>,
 }
 
 impl Prompt {
@@ -179,6 +207,15 @@ pub struct Finished {
     pub text: String,
     pub usage: Usage,
     pub ms: u64,
+    /// The name it went by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is now, in a word: `done`, `failed`, `killed`, `timeout`, `interrupted`, `idle`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<crate::Status>,
+    /// Where the whole text is, when `text` is only its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
     /// The session is to be hidden once this was delivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup: bool,
@@ -236,6 +273,9 @@ pub struct Switch {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// A permission mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

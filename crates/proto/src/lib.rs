@@ -3,6 +3,7 @@
 //! No runtime, no I/O, no clock but the one that stamps a fresh id. Whatever is neither sent nor stored lives with its
 //! owner in another crate.
 
+pub mod board;
 pub mod entry;
 pub mod error;
 pub mod event;
@@ -14,9 +15,11 @@ pub mod methods;
 pub mod nearest;
 pub mod rule;
 pub mod run;
+mod shape;
 pub mod sse;
 mod tagged;
 
+pub use board::{BoardTask, Holder, TaskState};
 pub use entry::{Call, Entry, Stored};
 pub use error::{Code, Error};
 pub use event::Event;

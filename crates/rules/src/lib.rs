@@ -15,6 +15,7 @@ pub mod access;
 pub mod redact;
 
 mod list;
+pub mod mode;
 mod policy;
 mod shell;
 mod wildcard;

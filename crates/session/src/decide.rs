@@ -20,6 +20,8 @@ pub enum Next {
     Rest,
     /// The turn is answered: end the run.
     End,
+    /// The session agreed to be shut down: end the run and take no more mail.
+    Close,
     /// Mentions are to be dispatched before the model is called.
     RunSubtask,
     /// The context is full, or somebody asked to make room.
@@ -45,6 +47,9 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     if !view.open().is_empty() {
         return Next::Settle;
     }
+    if view.closing() {
+        return Next::Close;
+    }
     // Steer letters are due at any boundary, a request only when idle: so a turn never ends over unread mail.
     let due = inbox.due(view.answering().is_some());
     if due > 0 {
@@ -52,7 +57,8 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     }
     let Some(now) = view.answering() else { return Next::Rest };
     if now.answered {
-        return Next::End;
+        // Whoever asks to shut it down gets an answer first; the actor's clock ends that wait.
+        return if view.shutdown().is_some() { Next::Settle } else { Next::End };
     }
     if !view.subtasks().is_empty() {
         return Next::RunSubtask;

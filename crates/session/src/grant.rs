@@ -6,6 +6,7 @@
 use crate::agents::{Agents, Profile};
 use proto::{Action, Rule};
 use rules::Policy;
+use rules::mode::Mode;
 use serde::{Deserialize, Serialize};
 
 /// What a child does not get by default (S13, A10).
@@ -33,13 +34,22 @@ pub(crate) struct Grant {
     pub rules: Vec<Rule>,
     /// The rules of every session above, as of the spawn.
     pub ancestors: Vec<Vec<Rule>>,
+    /// The permission mode.
+    pub mode: Mode,
+    /// It was started inside a sandbox, or below a session that was: for good, whatever the settings say later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sandboxed: bool,
 }
 
 impl Grant {
     pub(crate) fn read(text: &str) -> Self {
         // A grant that cannot be read grants nothing.
-        serde_json::from_str(text)
-            .unwrap_or_else(|_| Self { rules: vec![Rule::new("*", "*", Action::Deny)], ancestors: Vec::new() })
+        serde_json::from_str(text).unwrap_or_else(|_| Self {
+            rules: vec![Rule::new("*", "*", Action::Deny)],
+            ancestors: Vec::new(),
+            mode: Mode::Ask,
+            sandboxed: true,
+        })
     }
 
     pub(crate) fn write(&self) -> String {
@@ -50,6 +60,7 @@ impl Grant {
     pub(crate) fn policy(&self, profile: &Profile, agents: &Agents) -> Policy {
         let mut own = profile.rules.clone();
         own.extend(self.rules.iter().cloned());
+        own.extend(self.mode.rules());
         Policy { own, denies: vec![agents.global().to_vec()], ancestors: self.ancestors.clone() }
     }
 
@@ -81,6 +92,6 @@ impl Grant {
                     .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
             );
         }
-        Self { rules, ancestors: policy.child(Vec::new()).ancestors }
+        Self { rules, ancestors: policy.child(Vec::new()).ancestors, ..Self::default() }
     }
 }

@@ -5,9 +5,11 @@
 
 mod actor;
 pub mod agents;
+mod brake;
 pub mod decide;
 pub mod directory;
 mod doors;
+mod fork;
 mod grant;
 pub mod hub;
 mod mention;

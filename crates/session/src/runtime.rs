@@ -3,7 +3,9 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::brake::Brake;
 use crate::directory::{Directory, Guard};
+use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
 use crate::hub::Hub;
@@ -15,6 +17,7 @@ use crate::waiters::Waiters;
 use futures_util::FutureExt;
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +26,7 @@ use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::doors::Mailed;
 
 /// What a runtime is built from.
 pub struct Deps {
@@ -45,6 +49,8 @@ pub struct Deps {
 pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
+    /// Sessions reach nothing but what they start, unless their agent says otherwise (`sandbox.isolated`).
+    pub isolated: bool,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
     pub child_tools: Vec<String>,
     /// Turns two sessions take after a message that is announced.
@@ -56,7 +62,8 @@ pub struct Between {
 impl Default for Between {
     fn default() -> Self {
         let redactor = rules::redact::Redactor::new([]);
-        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+        let access = rules::access::Settings::default();
+        Self { access, isolated: false, child_tools: Vec::new(), ping_pong: 5, redactor }
     }
 }
 
@@ -76,7 +83,9 @@ pub(crate) struct Inner {
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) brake: Brake,
     pub(crate) access: Arc<rules::access::Settings>,
+    isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
@@ -150,7 +159,9 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
+            brake: Brake::default(),
             access: Arc::new(deps.between.access),
+            isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
@@ -174,6 +185,11 @@ impl Runtime {
             page.iter().for_each(|session| self.inner.wake(session));
             after = Some(last);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> Arc<Inner> {
+        self.inner.clone()
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -205,7 +221,7 @@ impl Runtime {
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
         self.inner.wake(&row.id);
         let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
@@ -225,7 +241,8 @@ impl Runtime {
             ));
         }
         let session = self.session(&found.session).await?;
-        Ok(Some(Posted { run: run.clone(), session, cursor: 0, duplicate: true }))
+        let cursor = self.inner.store.cursor_before(&run.letter()).await?;
+        Ok(Some(Posted { run: run.clone(), session, cursor, duplicate: true }))
     }
 
     /// The row a prompt goes to, and whether it is yet to be stored.
@@ -265,6 +282,7 @@ impl Runtime {
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
             timeout_ms: None,
+            shutdown: None,
         }))
     }
 
@@ -276,7 +294,7 @@ impl Runtime {
 
     async fn open(&self, row: Session, key: Option<String>) -> Result<Session, Error> {
         let once = key.map(|key| Once { key, answer: row.id.to_string() });
-        let mail = Mail { at: now(), open: vec![row.clone()], post: Vec::new(), once };
+        let mail = Mail { at: now(), open: vec![row.clone()], once, ..Mail::default() };
         match self.inner.store.deliver(mail).await {
             Ok(_) => Ok(row),
             Err(store::Error::Repeated { answer }) => {
@@ -300,7 +318,7 @@ impl Runtime {
         }
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
-        let grant = Grant { rules: new.permission.clone(), ancestors: Vec::new() };
+        let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
         let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
@@ -372,23 +390,67 @@ impl Runtime {
                 ));
             }
             let key = self.inner.display_key(&session.key);
-            return Ok(tools::Spawned { run, session: session.id, key, label: session.label, attachments: Vec::new() });
+            let output_file = self.inner.final_words(&session.id).to_string_lossy().into_owned();
+            return Ok(tools::Spawned {
+                run,
+                session: session.id,
+                key,
+                label: session.label,
+                agent: session.agent,
+                name: session.name,
+                output_file,
+                worktree: None,
+                attachments: Vec::new(),
+            });
         }
         let role = crate::actor::Role::new(&self.inner, &parent, &parent.agent);
         let order = Order {
             parent: &parent,
             policy: &role.policy,
             model: &self.inner.model_of(&parent),
+            mode: Grant::read(&parent.policy).mode,
             letter: run.letter(),
             call: None,
             from: Sender::Person,
+            hops: 0,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
-        let mail = Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], once: None };
+        let mail =
+            Mail { at: now(), open: child.open.into_iter().collect(), post: vec![child.post], ..Mail::default() };
         self.inner.store.deliver(mail).await?;
         self.inner.wake(&child.spawned.session);
         Ok(child.spawned)
+    }
+
+    /// Mail from a person: to one session, or to all of a tree.
+    pub async fn mail(
+        &self,
+        tree: Option<&str>,
+        id: Option<String>,
+        mail: tools::doors::Mail,
+    ) -> Result<Mailed, Error> {
+        let tree = match tree {
+            Some(reference) => Some(self.inner.find(reference, None).await?),
+            None => None,
+        };
+        let id = id.unwrap_or_else(|| LetterId::new().to_string());
+        let author =
+            Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
+        let out = self.inner.write_mail(&author, &mail).await?;
+        self.post(out.post).await?;
+        Ok(out.mailed)
+    }
+
+    /// Live sessions: those a session may write to, or all.
+    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+        match of {
+            None => self.inner.peers(None).await,
+            Some(reference) => {
+                let own = Arc::new(self.inner.find(reference, None).await?);
+                self.inner.peers(Some(&own)).await
+            }
+        }
     }
 
     /// The final words of a run.
@@ -496,7 +558,7 @@ impl Runtime {
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, once: None }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         Ok(receipts)
     }
@@ -597,7 +659,7 @@ impl Inner {
         Ok(self.store.find(&Find::Key(key.to_string())).await?.pop())
     }
 
-    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+    pub(crate) async fn session(&self, id: &SessionId) -> Result<Session, Error> {
         self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
     }
 
@@ -608,6 +670,14 @@ impl Inner {
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
+    }
+
+    /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
+    /// what it runs as now, since switching must not widen anything.
+    pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let isolated =
+            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+        isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
     pub(crate) fn model_of(&self, session: &Session) -> String {
@@ -641,6 +711,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
             source_session_key: None,
             source_tool: None,
             hops: 0,
+            ..Provenance::default()
         }),
         conversation: None,
         report: None,

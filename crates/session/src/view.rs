@@ -4,8 +4,9 @@
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
 use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting};
-use proto::letter::{Conversation, InputPart};
-use proto::{CallId, Millis, RunId, Status, Usage};
+use proto::letter::{Conversation, InputPart, Shutdown};
+use proto::{CallId, Millis, RunId, SessionId, Status, Usage};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The state of a session, as its log tells it.
@@ -21,6 +22,12 @@ pub struct View {
     /// What the session runs as, by its newest input or switch.
     agent: Option<String>,
     model: Option<String>,
+    /// Somebody asked whether this session may be shut down, and it has not said.
+    shutdown: Option<Arc<Shutdown>>,
+    /// It said yes.
+    closing: bool,
+    /// Who is meant by a name: whoever had it when this session last heard from them.
+    known: Arc<BTreeMap<String, SessionId>>,
     /// Deferred tools that were loaded, in that order.
     loaded: Arc<Vec<String>>,
     told: Option<Told>,
@@ -61,6 +68,8 @@ pub struct Answering {
     pub hops: u32,
     /// The session whose message it answers.
     pub sender: Option<String>,
+    /// Sessions that want to hear when nothing is left to do here.
+    pub notify: Vec<SessionId>,
     /// A call ended the turn.
     yielded: bool,
 }
@@ -116,6 +125,7 @@ impl View {
             Entry::Ended(_) => {
                 self.phase = Phase::Idle;
                 self.subtasks.clear();
+                (self.shutdown, self.closing) = (None, false);
             }
             Entry::Switch(switch) => {
                 if let Some(agent) = &switch.agent {
@@ -159,9 +169,44 @@ impl View {
         }
         self.runs_as(&input.agent);
         self.model = Some(input.model.clone());
+        if let Some(shutdown) = &input.shutdown {
+            self.shutdown = Some(Arc::new(shutdown.clone()));
+        }
+        self.met(input);
         match &mut self.phase {
-            Phase::Answering(now) => (now.answered, now.yielded) = (false, false),
+            Phase::Answering(now) => {
+                (now.answered, now.yielded) = (false, false);
+                // What joins a run has its say in what the run sends on.
+                now.hops = now.hops.max(hops(input));
+            }
             Phase::Idle => self.phase = Phase::Answering(Answering::of(input)),
+        }
+        self.promise(input);
+    }
+
+    /// Mail from a named agent: from here on its name means that agent and no later one.
+    fn met(&mut self, input: &Input) {
+        let from =
+            input.provenance.as_ref().and_then(|from| from.source_name.as_ref().zip(from.source_session_id.as_ref()));
+        if let Some((name, id)) = from {
+            self.knows(name, id);
+        }
+    }
+
+    /// Remembers who a name means.
+    pub fn knows(&mut self, name: &str, id: &SessionId) {
+        if self.known.get(name) != Some(id) {
+            Arc::make_mut(&mut self.known).insert(name.to_owned(), id.clone());
+        }
+    }
+
+    fn promise(&mut self, input: &Input) {
+        let from = input.provenance.as_ref().filter(|from| from.notify_when_idle);
+        let Phase::Answering(now) = &mut self.phase else { return };
+        if let Some(id) = from.and_then(|from| from.source_session_id.as_ref())
+            && !now.notify.contains(id)
+        {
+            now.notify.push(id.clone());
         }
     }
 
@@ -198,6 +243,11 @@ impl View {
 
     fn settled(&mut self, result: &CallResult) {
         self.open.retain(|open| open.call.id != result.call);
+        match result.shutdown {
+            Some(true) => self.closing = true,
+            Some(false) => self.shutdown = None,
+            None => {}
+        }
         let Phase::Answering(now) = &mut self.phase else { return };
         now.yielded |= result.ends_turn;
         // Whoever yields is not asked again before something comes in; other calls of the same reply come to their end.
@@ -238,6 +288,21 @@ impl View {
         self.context
     }
 
+    /// The open question whether this session may be shut down.
+    pub fn shutdown(&self) -> Option<&Arc<Shutdown>> {
+        self.shutdown.as_ref()
+    }
+
+    /// The session agreed to be shut down.
+    pub fn closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Whom a name meant when this session last heard from its holder.
+    pub fn known(&self) -> &Arc<BTreeMap<String, SessionId>> {
+        &self.known
+    }
+
     pub fn agent(&self) -> Option<&str> {
         self.agent.as_deref()
     }
@@ -264,7 +329,10 @@ impl View {
 
     /// The word for what is under way, or `None` when nothing is.
     pub fn busy_status(&self) -> Option<Status> {
-        self.answering()?;
+        let now = self.answering()?;
+        if now.answered && self.open.is_empty() && self.shutdown.is_some() {
+            return Some(Status::Waiting);
+        }
         if self.open.is_empty() || self.open.iter().any(Open::is_running) {
             return Some(Status::Running);
         }
@@ -296,6 +364,10 @@ impl Open {
     }
 }
 
+fn hops(input: &Input) -> u32 {
+    input.provenance.as_ref().map_or(0, |provenance| provenance.hops)
+}
+
 impl Answering {
     fn of(input: &Input) -> Self {
         Self {
@@ -306,12 +378,13 @@ impl Answering {
             used: Usage::default(),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
-            hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
+            hops: hops(input),
             sender: input
                 .provenance
                 .as_ref()
                 .filter(|from| from.source_tool.as_deref() == Some("sessions_send"))
                 .and_then(|from| from.source_session_key.clone()),
+            notify: Vec::new(),
             yielded: false,
         }
     }

@@ -108,7 +108,7 @@ fn entry() -> Entry {
 async fn open(store: &dyn Store, count: usize) -> Vec<SessionId> {
     let open: Vec<Session> = (0..count).map(session).collect();
     let ids = open.iter().map(|session| session.id.clone()).collect();
-    store.deliver(Mail { at: 1, open, post: vec![], once: None }).await.expect("sessions");
+    store.deliver(Mail { at: 1, open, ..Mail::default() }).await.expect("sessions");
     ids
 }
 
@@ -146,6 +146,8 @@ fn session(index: usize) -> Session {
         usage: Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }

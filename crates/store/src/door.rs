@@ -1,9 +1,12 @@
 //! The door itself: what a backend is asked, and the words for it.
 
+use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Refused, Release, Sent, SentQuery};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
-use proto::{AskId, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage};
+use proto::{
+    AskId, BoardTask, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,6 +21,13 @@ pub trait Store: Send + Sync {
 
     /// The only write from outside: new sessions, and letters to any.
     async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error>;
+
+    /// The only write to a tree's board, but for claims that end with their holder: those are part of the commit in which
+    /// a session ends or is archived.
+    async fn change_board(&self, change: BoardChange) -> Result<BoardTask, Error>;
+
+    /// Tasks of a tree, by number.
+    async fn board(&self, root: &SessionId, query: &BoardQuery) -> Result<Vec<BoardTask>, Error>;
 
     /// All that an actor needs to go on: the row, the log since the last compaction (a fork's prefix included), the
     /// inbox in order, and the open asks.
@@ -50,6 +60,12 @@ pub trait Store: Send + Sync {
     /// Entries of one session (a fork's prefix included), by position.
     async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error>;
 
+    /// Letters kept back for a person, newest first.
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error>;
+
+    /// Letters from session to session, newest first.
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;
+
     /// A run; an alias leads to the run it joined.
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error>;
 
@@ -76,6 +92,10 @@ pub trait Store: Send + Sync {
 
     /// The newest cursor.
     async fn cursor(&self) -> Result<u64, Error>;
+
+    /// The cursor just before the entry a letter became: whoever watches from there misses nothing that came of it. The
+    /// newest one while the letter is unread, or when there is none of that id.
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error>;
 
     /// Looks for damage; an empty list means none was found.
     async fn check(&self) -> Result<Vec<String>, Error>;
@@ -104,6 +124,18 @@ pub enum Error {
     /// The same call was made before; this is what it was answered.
     #[error("this call was made before")]
     Repeated { answer: String },
+    #[error("no held message `{0}`")]
+    NoLetter(LetterId),
+    /// A held letter was decided before, or nobody decided in time.
+    #[error("the message `{letter}` is no longer held: it {}", match state {
+        HeldState::Accepted => "was accepted",
+        HeldState::Refused => "was refused",
+        HeldState::Expired | HeldState::Held => "has expired",
+    })]
+    Released { letter: LetterId, state: HeldState },
+    /// The board stays as it is, and this is why.
+    #[error("{0}")]
+    Board(Box<Refused>),
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
@@ -134,7 +166,11 @@ impl Error {
                 "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
             }
             Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::Board(refused) => refused.hint()?.into(),
+            Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
+            Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
+            Self::QueueFull(_) => "try again once it has read some; `limits.queue` says how many it holds".into(),
             _ => return None,
         })
     }
@@ -144,13 +180,25 @@ impl Error {
 impl From<Error> for proto::Error {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::NoSession(_) => Code::NotFound,
-            Error::Taken { .. } | Error::Unread(_) | Error::Fenced(_) | Error::Repeated { .. } => Code::Conflict,
+            Error::NoSession(_) | Error::NoLetter(_) => Code::NotFound,
+            Error::Taken { .. }
+            | Error::Unread(_)
+            | Error::Fenced(_)
+            | Error::Repeated { .. }
+            | Error::Released { .. } => Code::Conflict,
+            Error::Board(refused) => refused.code(),
             Error::QueueFull(_) => Code::LimitRate,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
         };
-        Self { hint: error.hint(), ..Self::new(code, error.to_string()) }
+        let details = match &error {
+            Error::Board(refused) => refused.task().map(|task| serde_json::json!({ "task": task })),
+            _ => None,
+        };
+        // Full inboxes empty as they are read; anything else has to change first.
+        let retry_after_ms = matches!(error, Error::QueueFull(_)).then_some(1_000);
+        let retryable = retry_after_ms.is_some();
+        Self { hint: error.hint(), details, retryable, retry_after_ms, ..Self::new(code, error.to_string()) }
     }
 }
 
@@ -178,6 +226,10 @@ pub struct Session {
     pub mode: Mode,
     pub title: Option<String>,
     pub label: Option<String>,
+    /// What the agents of its tree call it. Of the live ones of a tree, one has it; those that ended keep it as well.
+    pub name: Option<String>,
+    /// A person stopped it: mail does not wake it again, a person's prompt does.
+    pub stopped: bool,
     pub cwd: String,
     /// What the session may do, as `rules` wrote it; opaque here.
     pub policy: String,
@@ -265,6 +317,7 @@ pub struct RowChange {
     pub cwd: Option<String>,
     pub title: Option<String>,
     pub policy: Option<String>,
+    pub stopped: Option<bool>,
     pub base: Option<u64>,
     pub activity: Option<Millis>,
     pub started: Option<Millis>,
@@ -276,6 +329,8 @@ pub struct RowChange {
 }
 
 /// Letters and sessions from outside.
+///
+/// Receipts come in the order `post`, `hold`, and then what `release` let in.
 #[derive(Debug, Default)]
 pub struct Mail {
     pub at: Millis,
@@ -283,6 +338,10 @@ pub struct Mail {
     pub once: Option<Once>,
     pub open: Vec<Session>,
     pub post: Vec<Post>,
+    /// Letters to keep back until a person lets them in.
+    pub hold: Vec<Hold>,
+    /// What a person decided about held letters.
+    pub release: Vec<Release>,
 }
 
 /// A call that counts once, and what its caller is told however often it comes.
@@ -317,6 +376,8 @@ pub struct Committed {
     /// The `seq` of the session after the commit.
     pub seq: u64,
     pub receipts: Vec<Receipt>,
+    /// Tasks of the board that are free again, because who held them has ended.
+    pub returned: Vec<BoardTask>,
 }
 
 /// The handling of one request letter.
@@ -382,11 +443,14 @@ pub struct Ask {
     pub created: Millis,
     pub until: Millis,
     pub reply: Option<AskReply>,
+    /// The session that is asked, beside the person: the lead whose plan it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<SessionId>,
 }
 
 #[derive(Debug, Clone)]
 pub enum AskChange {
-    Open(Ask),
+    Open(Box<Ask>),
     /// Without a reply: withdrawn.
     Close {
         ask: AskId,
@@ -415,6 +479,11 @@ pub enum Find {
     Label {
         label: String,
         owner: Option<String>,
+    },
+    /// Whoever has or had this name in a tree, newest first.
+    Named {
+        root: SessionId,
+        name: String,
     },
     /// The newest root session started in this directory.
     NewestIn(String),

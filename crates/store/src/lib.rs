@@ -3,8 +3,10 @@
 //! Only this crate knows SQL. A session's log, inbox, runs, asks and waits change through [`Store::commit`] and
 //! [`Store::deliver`] and in no other way; both are one transaction, and both answer only when it is on disk.
 
+mod board;
 mod door;
 pub mod memory;
+mod messages;
 #[cfg(feature = "power")]
 mod power;
 mod ready;
@@ -13,6 +15,11 @@ pub mod sqlite;
 #[doc(hidden)]
 pub mod conformance;
 
+pub use board::{
+    BoardChange, BoardQuery, BoardWork, MAX_BLOCKERS, MAX_DESCRIPTION, MAX_NOTE, MAX_TASKS, MAX_TITLE, NewTask,
+    Refused, TaskUpdate,
+};
 pub use door::*;
 pub use memory::Memory;
+pub use messages::*;
 pub use sqlite::Sqlite;

@@ -1,9 +1,12 @@
-//! A commit or a delivery made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
+//! A commit, a delivery or a change of a board made ready for its backend: whatever becomes text becomes it here, in the caller's task, so that
 //! the one writer has nothing left to do but write.
 
-use crate::{Ask, AskChange, Batch, Error, Fence, Fork, Mail, Once, Post, RowChange, RunChange, Session, WaitChange};
-use proto::letter::{AskReply, Report};
-use proto::{AskId, Body, Class, Entry, LetterId, Millis, SessionId};
+use crate::{
+    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Post, Receipt, Release,
+    RowChange, RunChange, Session, WaitChange,
+};
+use proto::letter::{AskReply, Report, Sender};
+use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -18,11 +21,36 @@ pub(crate) struct Ready {
     pub(crate) expect_unread: Option<u32>,
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Posting>,
+    pub(crate) hold: Vec<Holding>,
+    pub(crate) release: Vec<Release>,
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
     pub(crate) archive: Vec<SessionId>,
     pub(crate) row: RowChange,
+    pub(crate) board: Option<BoardChange>,
+}
+
+/// What was done, for the answer.
+#[derive(Default)]
+pub(crate) struct Done {
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) receipts: Vec<Receipt>,
+    /// Tasks whose holder ended.
+    pub(crate) returned: Vec<BoardTask>,
+    /// The task that was changed.
+    pub(crate) task: Option<BoardTask>,
+}
+
+impl Done {
+    pub(crate) fn committed(self) -> Committed {
+        Committed { epoch: self.epoch, seq: self.seq, receipts: self.receipts, returned: self.returned }
+    }
+
+    pub(crate) fn changed(self) -> Result<BoardTask, Error> {
+        self.task.ok_or_else(|| Error::Internal("a change of a board came back without its task".into()))
+    }
 }
 
 /// A letter to take out of the inbox.
@@ -41,7 +69,16 @@ pub(crate) struct Posting {
     pub(crate) queue: Option<u32>,
     /// A prompt opens a run; this is who hears of its end.
     pub(crate) run: Option<Option<Report>>,
+    /// The session it is from.
+    pub(crate) sender: Option<SessionId>,
     pub(crate) body: String,
+}
+
+/// A letter to keep back.
+pub(crate) struct Holding {
+    pub(crate) posting: Posting,
+    pub(crate) sender: String,
+    pub(crate) expires: Millis,
 }
 
 pub(crate) enum Asking {
@@ -64,11 +101,14 @@ impl Ready {
             expect_unread: batch.expect_unread,
             open: batch.open,
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
+            hold: Vec::new(),
+            release: Vec::new(),
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
             archive: batch.archive,
             row: batch.row,
+            board: None,
         })
     }
 
@@ -82,37 +122,60 @@ impl Ready {
             expect_unread: None,
             open: mail.open,
             post: mail.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
+            hold: mail.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,
+            release: mail.release,
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),
             archive: Vec::new(),
             row: RowChange::default(),
+            board: None,
         })
+    }
+
+    pub(crate) fn board(change: BoardChange) -> Result<Self, Error> {
+        let change = change.checked()?;
+        Ok(Self { board: Some(change.clone()), ..Self::mail(Mail { at: change.at, ..Mail::default() })? })
     }
 
     /// Roughly what it weighs: the text that will be written.
     pub(crate) fn bytes(&self) -> usize {
         let entries: usize = self.entries.iter().map(|body| body.len()).sum();
         let post: usize = self.post.iter().map(|posting| posting.body.len()).sum();
+        let hold: usize = self.hold.iter().map(|holding| holding.posting.body.len()).sum();
         let open: usize = self.open.iter().map(|session| session.policy.len() + session.key.len()).sum();
-        entries + post + open
+        entries + post + hold + open + self.board.as_ref().map_or(0, BoardChange::bytes)
     }
 
     /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
     pub(crate) fn is_refused_early(&self) -> bool {
-        self.consume.is_empty() && self.open.is_empty() && self.post.is_empty() && self.waits.is_empty()
+        self.consume.is_empty()
+            && self.open.is_empty()
+            && self.post.is_empty()
+            && self.hold.is_empty()
+            && self.release.is_empty()
+            && self.waits.is_empty()
     }
 }
 
 impl Posting {
     fn new(post: Post) -> Result<Self, Error> {
         let Post { letter, person, queue } = post;
-        let run = match &letter.body {
-            Body::Prompt(_) => Some(letter.report.clone()),
+        let body = text(&letter)?;
+        Ok(Self { person, queue, ..Self::again(letter, body) })
+    }
+
+    /// A letter that was written before, whoever let it through: nothing is in its way.
+    pub(crate) fn again(letter: Letter, body: String) -> Self {
+        let run = match letter.body {
+            Body::Prompt(_) => Some(letter.report),
             _ => None,
         };
-        let body = text(&letter)?;
-        Ok(Self { id: letter.id, to: letter.to, class: letter.class, person, queue, run, body })
+        let sender = match letter.from {
+            Sender::Session { id } => Some(id),
+            Sender::Person | Sender::Runtime => None,
+        };
+        Self { id: letter.id, to: letter.to, class: letter.class, person: false, queue: None, run, sender, body }
     }
 
     /// The class it gets, given what its receiver is doing.
@@ -125,10 +188,17 @@ impl Posting {
     }
 }
 
+impl Holding {
+    fn new(hold: Hold) -> Result<Self, Error> {
+        let Hold { letter, sender, expires, queue } = hold;
+        Ok(Self { posting: Posting::new(Post { letter, person: false, queue })?, sender, expires })
+    }
+}
+
 impl Asking {
     fn new(change: AskChange) -> Result<Self, Error> {
         Ok(match change {
-            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask: Box::new(ask) },
+            AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask },
             AskChange::Close { ask, reply } => Self::Close { ask, reply },
         })
     }

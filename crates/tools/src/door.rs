@@ -165,6 +165,8 @@ fn schema<A: JsonSchema>() -> Box<RawValue> {
 pub struct Audience {
     /// Agents this caller may start, with what each is for.
     pub agents: Vec<AgentInfo>,
+    /// It has no tools but those that direct others.
+    pub coordinates: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -209,6 +211,19 @@ pub struct Output {
     pub ends_turn: bool,
     /// Deferred tools the model may call from here on.
     pub loads: Vec<String>,
+    /// The session's answer to the question whether it may be shut down.
+    pub shutdown: Option<bool>,
+    /// What the session is from here on.
+    pub becomes: Option<Becomes>,
+}
+
+/// What a call makes of its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Becomes {
+    /// Look and think, change nothing.
+    Planning,
+    /// The plan was approved.
+    Working,
 }
 
 /// What a call waits for, and how long.

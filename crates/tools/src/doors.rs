@@ -6,7 +6,9 @@
 use crate::tool_search::ToolCard;
 use async_trait::async_trait;
 use proto::message::History;
-use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, SessionInfo, StatusReport};
+use proto::methods::{
+    AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
+};
 use proto::{Error, RunId, SessionId};
 use std::time::Duration;
 
@@ -38,6 +40,14 @@ pub struct Spawn {
     pub waits: bool,
     /// Only these tools, of those it would have.
     pub tools: Vec<String>,
+    /// As the caller is now, with all it knows; `agent` is not read then.
+    pub fork: bool,
+    /// What other agents of the tree call it.
+    pub name: Option<String>,
+    /// Its permission mode.
+    pub mode: Option<String>,
+    /// In a worktree of its own.
+    pub isolated: bool,
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
@@ -59,6 +69,13 @@ pub struct Spawned {
     /// As models are shown it.
     pub key: String,
     pub label: Option<String>,
+    /// The profile it runs as.
+    pub agent: String,
+    pub name: Option<String>,
+    /// Where its final words will be.
+    pub output_file: String,
+    /// The directory of its own that it works in.
+    pub worktree: Option<String>,
     /// Where the attachments were put: name, path, sha256.
     pub attachments: Vec<(String, String, String)>,
 }
@@ -75,12 +92,16 @@ pub trait Directory: Send + Sync {
     async fn children(&self) -> Result<Vec<SessionInfo>, Error>;
     /// The owner agent of the caller.
     fn owner(&self) -> String;
+    /// Live sessions this caller may write to.
+    async fn peers(&self) -> Result<Vec<PeerRow>, Error>;
 }
 
 /// Writes to other sessions, under the guard.
 #[async_trait]
 pub trait Office: Send + Sync {
     async fn send(&self, message: Message) -> Result<Sent, Unsent>;
+    /// Mail to one agent or to all of a tree.
+    async fn mail(&self, mail: Mail) -> Result<Mailed, Error>;
     /// A steer letter to a child.
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error>;
     /// Ends a child's run and everything below it. False when nothing was under way.
@@ -104,6 +125,43 @@ pub struct Message {
     pub text: String,
     pub wait: Duration,
     pub delivery: Delivery,
+}
+
+/// Mail as a tool or a person hands it in.
+#[derive(Debug, Clone)]
+pub struct Mail {
+    pub to: String,
+    pub say: Say,
+    /// For people who watch.
+    pub summary: Option<String>,
+    pub notify_when_idle: bool,
+}
+
+/// What mail says: text, or one of the formal questions and answers (C6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Say {
+    Text(String),
+    Shutdown { reason: Option<String>, force: bool },
+    ShutdownAnswer { request: String, approve: bool, reason: Option<String> },
+    PlanAnswer { request: String, approve: bool, feedback: Option<String> },
+}
+
+/// What became of mail.
+#[derive(Debug, Clone, Default)]
+pub struct Mailed {
+    pub receipts: Vec<MailReceipt>,
+    /// The question's id, which its answer repeats.
+    pub request: Option<String>,
+    /// The sender's own answer to the question whether it may be shut down.
+    pub shutdown: Option<bool>,
+}
+
+impl Mailed {
+    /// `ok` when somebody gets it.
+    pub fn status(&self) -> &'static str {
+        let arrives = |receipt: &MailReceipt| !matches!(receipt.state, MailState::Refused | MailState::Unreachable);
+        if self.receipts.is_empty() || self.receipts.iter().any(arrives) { "ok" } else { "error" }
+    }
 }
 
 /// What follows a message.
@@ -173,12 +231,20 @@ impl Directory for Closed {
     fn owner(&self) -> String {
         String::new()
     }
+
+    async fn peers(&self) -> Result<Vec<PeerRow>, Error> {
+        Err(closed())
+    }
 }
 
 #[async_trait]
 impl Office for Closed {
     async fn send(&self, _: Message) -> Result<Sent, Unsent> {
         Err(Unsent { run: RunId::new(), key: None, error: closed() })
+    }
+
+    async fn mail(&self, _: Mail) -> Result<Mailed, Error> {
+        Err(closed())
     }
 
     async fn steer(&self, _: &SessionId, _: &str) -> Result<(), Error> {

@@ -2,8 +2,9 @@
 //!
 //! A tool is a folder here and one line in [`BUILTIN`]. None of them knows a session, a store or a model.
 
+pub mod agent;
 pub mod agents_list;
-mod answer;
+pub mod answer;
 pub mod bash;
 pub mod door;
 pub mod doors;
@@ -13,9 +14,12 @@ pub mod glob;
 pub mod grep;
 pub mod groups;
 pub mod list;
+pub mod list_peers;
 pub mod output;
+pub mod plan;
 pub mod process;
 pub mod read;
+pub mod send_message;
 pub mod session_status;
 pub mod sessions_history;
 pub mod sessions_list;
@@ -44,6 +48,10 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &write::Write,
     &edit::Edit,
     &task::Task,
+    &agent::Agent,
+    &send_message::SendMessage,
+    &plan::PlanEnter,
+    &plan::PlanExit,
     &sessions_list::SessionsList,
     &sessions_history::SessionsHistory,
     &sessions_send::SessionsSend,
@@ -52,6 +60,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &session_status::SessionStatus,
     &subagents::Subagents,
     &agents_list::AgentsList,
+    &list_peers::ListPeers,
     &tool_search::ToolSearch,
 ];
 

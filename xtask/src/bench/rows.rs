@@ -13,7 +13,7 @@ pub(super) async fn open(store: &dyn Store, count: usize) -> anyhow::Result<Vec<
         let batch = ids.len()..count.min(ids.len() + TOGETHER);
         let open: Vec<Session> = batch.map(session).collect();
         ids.extend(open.iter().map(|session| session.id.clone()));
-        store.deliver(Mail { at: 1, open, post: Vec::new(), once: None }).await?;
+        store.deliver(Mail { at: 1, open, ..Mail::default() }).await?;
     }
     Ok(ids)
 }
@@ -53,6 +53,8 @@ fn session(index: usize) -> Session {
         usage: Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }

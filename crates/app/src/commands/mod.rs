@@ -8,6 +8,7 @@ mod demo;
 mod history;
 mod kill;
 mod models;
+mod peers;
 mod ps;
 mod run;
 mod send;
@@ -51,6 +52,7 @@ enum Command {
     Kill(kill::Args),
     Attach(attach::Args),
     Ps(ps::Args),
+    Peers(peers::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
@@ -74,6 +76,7 @@ impl Cli {
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),
             Command::Ps(args) => ps::run(args),
+            Command::Peers(args) => peers::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),

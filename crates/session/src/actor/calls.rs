@@ -2,17 +2,21 @@
 
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
-use crate::doors::{Caller, Doors, Effects};
+use crate::doors::{Caller, Doors, Effects, mail};
+use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
-use proto::letter::{Sender, Settled};
+use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
+use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
+use tools::door::Becomes;
 use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
 /// A call with what the rules said about it.
@@ -36,10 +40,10 @@ enum Verdict {
 
 /// What a call came back with.
 pub(super) struct Called {
-    call: CallId,
-    result: Result<Output, Error>,
-    effects: Effects,
-    ms: u64,
+    pub(super) call: CallId,
+    pub(super) result: Result<Output, Error>,
+    pub(super) effects: Effects,
+    pub(super) ms: u64,
 }
 
 impl Actor {
@@ -77,8 +81,7 @@ impl Actor {
         };
         let mut asks: Vec<Access> = Vec::new();
         for access in accesses {
-            let said = self.role.policy.judge(&access.permission, &access.pattern);
-            match said.action {
+            match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
                 Action::Ask => asks.push(access),
@@ -131,6 +134,8 @@ impl Actor {
             created: now(),
             until: now() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
             reply: None,
+            // A plan is put to whoever started the agent; a person may answer as well.
+            to: self.row.parent.clone().filter(|_| permission == "plan_exit"),
         }
     }
 
@@ -146,10 +151,29 @@ impl Actor {
                     until: Some(ask.until),
                     note: None,
                 }));
-                batch.asks.push(AskChange::Open(ask.clone()));
+                batch.asks.push(AskChange::Open(Box::new(ask.clone())));
+                batch.post.extend(self.plan_letter(ask));
             }
             Verdict::Refuse(state, why) => batch.entries.push(result(&judged.call.id, *state, why.clone())),
         }
+    }
+
+    /// The plan, as mail to the lead it is put to.
+    fn plan_letter(&self, ask: &Ask) -> Option<Post> {
+        let to = ask.to.as_ref()?;
+        let from = self.row.name.as_deref().unwrap_or(self.row.id.as_str());
+        let text = mail::plan_text(from, &ask.id, &ask.patterns.join("\n"));
+        let mut post = mail::runtime_letter(&format!("plan_{}", ask.id), to, text);
+        post.letter.from = Sender::Session { id: self.row.id.clone() };
+        post.letter.provenance = Some(Provenance {
+            kind: "inter_session".into(),
+            source_session_key: Some(self.row.key.clone()),
+            source_session_id: Some(self.row.id.clone()),
+            source_name: self.row.name.clone(),
+            source_tool: Some("plan_exit".into()),
+            ..Provenance::default()
+        });
+        Some(post)
     }
 
     /// Starts what may run and tells people what is asked; all of it is stored by now.
@@ -189,18 +213,36 @@ impl Actor {
         self.running.insert(task.id(), id);
     }
 
-    /// Calls came back: results, or waits, with whatever they start or send, in one commit.
-    pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
-        let mut batch = Batch::default();
-        let (mut to_check, mut loads) = (Vec::new(), Vec::new());
+    /// Calls came back: results, or waits, with whatever they start or send, in one commit. When one of them cannot have
+    /// what it prepared, each is committed alone, and that one is told.
+    pub(super) async fn called(&mut self, mut calls: Vec<Called>) -> Result<(), Stop> {
+        calls.retain(|called| self.view.find(&called.call).is_some());
+        match self.commit_calls(&calls).await {
+            Err(Stop::Refused(_)) => {}
+            done => return done,
+        }
         for mut called in calls {
-            if self.view.find(&called.call).is_none() {
-                continue;
+            match self.commit_calls(std::slice::from_ref(&called)).await {
+                Err(Stop::Refused(why)) => {
+                    self.planned.fetch_sub(called.effects.open.len() as u64, Ordering::SeqCst);
+                    called.effects = Effects::default();
+                    called.result = Ok(self.refused(&called.call, why.into()));
+                    self.commit_calls(&[called]).await?;
+                }
+                done => done?,
             }
-            if let Ok(output) = &mut called.result {
-                loads.append(&mut output.loads);
+        }
+        Ok(())
+    }
+
+    async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let (mut to_check, mut known, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+        for called in calls {
+            if let Ok(output) = &called.result {
+                loads.extend(output.loads.iter().map(String::as_str));
             }
-            match called.result {
+            match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
                         batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
@@ -211,25 +253,61 @@ impl Actor {
                     }
                     let until =
                         wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
-                    batch.entries.push(Entry::Waiting(Waiting {
-                        call: called.call,
-                        on: wait.on,
-                        until,
-                        note: wait.note,
-                    }));
+                    let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
+                    batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
-                done => batch.entries.push(self.outcome(&called.call, done, called.ms)),
+                done => {
+                    if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
+                        self.becomes(&mut batch, becomes);
+                    }
+                    batch.entries.push(self.outcome(&called.call, done, called.ms));
+                }
             }
-            batch.open.extend(called.effects.open);
-            batch.post.extend(called.effects.post);
+            known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
+            batch.open.extend(called.effects.open.iter().cloned());
+            batch.post.extend(called.effects.post.iter().cloned());
         }
-        batch.entries.extend(self.tools_loaded(loads.iter().map(String::as_str)));
+        batch.entries.extend(self.tools_loaded(loads));
+        let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
+        // Whoever starts an agent knows whom its name means.
+        known.iter().for_each(|(name, id)| self.view.knows(name, id));
+        if new_role {
+            self.take_role();
+        }
         self.withdraw_circles(to_check).await
     }
 
+    /// A call changes what the session is: kept with the call's result.
+    fn becomes(&self, batch: &mut Batch, becomes: Becomes) {
+        let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+        let mut switch = Switch::default();
+        match becomes {
+            Becomes::Planning => grant.mode = Mode::Plan,
+            Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
+            // The agent `plan` hands over to the one that does the work.
+            Becomes::Working => {
+                let agent = self.rt.agents.default_agent().to_owned();
+                batch.row.agent = Some(agent.clone());
+                switch.agent = Some(agent);
+            }
+        }
+        switch.mode = Some(grant.mode.as_str().into());
+        batch.row.policy = Some(grant.write());
+        batch.entries.push(Entry::Switch(switch));
+    }
+
+    /// What a call is told whose effects the store refused.
+    fn refused(&self, call: &CallId, why: proto::Error) -> Output {
+        let tool = self.view.find(call).and_then(|open| tools::find(&open.call.tool));
+        match tool {
+            Some(tool) if tool.spec().json => tools::answer::refused(&why),
+            _ => Output::text(why.message).failed(),
+        }
+    }
+
     /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
-    async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
+    pub(super) async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
         if calls.is_empty() || !self.rt.store.waits_for(&self.row.id, &self.row.id).await? {
             return Ok(());
         }
@@ -244,26 +322,27 @@ impl Actor {
     }
 
     /// The entry for a call that is over.
-    pub(super) fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
-        let mut ends_turn = false;
+    pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
+        let (mut ends_turn, mut shutdown) = (false, None);
         let (state, output, data) = match result {
             Ok(output) => {
-                ends_turn = output.ends_turn;
-                (if output.failed { State::Error } else { State::Ok }, output.text, output.data)
+                (ends_turn, shutdown) = (output.ends_turn, output.shutdown);
+                let state = if output.failed { State::Error } else { State::Ok };
+                (state, output.text.clone(), output.data.clone())
             }
             Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
             Err(error @ Error::Broken { .. }) => {
                 tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
                 (State::Error, error.to_string(), None)
             }
-            Err(Error::Tell(why)) => (State::Error, why, None),
+            Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
-        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn })
+        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
     /// if it was promised.
-    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
+    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled, from: Option<Provenance>) {
         let finished = &settled.finished;
         if finished.cleanup {
             batch.archive.push(finished.session.clone());
@@ -271,7 +350,7 @@ impl Actor {
         let waiting = self.view.find(&settled.call).map(|open| (open.call.clone(), open.state.clone()));
         let Some((call, OpenState::Waiting(waiting))) = waiting else {
             if settled.late {
-                batch.post.push(self.late_reply(settled));
+                batch.post.push(self.late_reply(settled, from));
             }
             return;
         };
@@ -279,7 +358,7 @@ impl Actor {
             Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
-        let mut entry = self.outcome(&settled.call, result, finished.ms);
+        let mut entry = self.outcome(&settled.call, &result, finished.ms);
         if let Entry::Result(result) = &mut entry
             && finished.outcome != proto::Outcome::Ok
         {
@@ -290,14 +369,14 @@ impl Actor {
     }
 
     /// The same news as a steer letter to oneself: it is answered like any other mail.
-    fn late_reply(&self, settled: &Settled) -> Post {
+    fn late_reply(&self, settled: &Settled, provenance: Option<Provenance>) -> Post {
         let letter = Letter {
             id: LetterId::derived("late_", settled.call.as_str()),
             to: self.row.id.clone(),
             from: Sender::Session { id: settled.finished.session.clone() },
             class: Class::Steer,
             body: Body::Completion(settled.finished.clone()),
-            provenance: None,
+            provenance,
             conversation: None,
             report: None,
             expires: None,
@@ -324,7 +403,7 @@ impl Actor {
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
                 let called = finished.swap_remove(at);
-                self.outcome(&called.call, called.result, called.ms)
+                self.outcome(&called.call, &called.result, called.ms)
             }
             None => result(&open.call.id, State::Interrupted, why.to_owned()),
         })
@@ -359,7 +438,11 @@ impl Actor {
             row: Arc::new(self.row.clone()),
             model,
             policy: self.role.policy.clone(),
+            sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            mode: self.role.mode,
+            known: self.view.known().clone(),
+            asked: self.view.shutdown().cloned(),
         };
         Doors::new(self.rt.clone(), caller, call.clone(), self.planned.clone())
     }
@@ -378,7 +461,7 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false })
+    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false, shutdown: None })
 }
 
 fn unknown(name: &str) -> String {

@@ -9,7 +9,8 @@ use crate::now;
 use crate::view::{Open, OpenState};
 use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
-use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
+use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId, Status};
+use rules::mode::Mode;
 use std::sync::Arc;
 use store::{AskChange, Batch, Post, RowChange, WaitChange};
 
@@ -20,7 +21,7 @@ impl Actor {
         let (mut start, mut aborts) = (Vec::new(), Vec::new());
         for letter in letters {
             match letter.body {
-                Body::Settled(settled) => self.settle(&mut batch, &settled),
+                Body::Settled(settled) => self.settle(&mut batch, &settled, letter.provenance),
                 Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
                 Body::Switch(switch) => self.switched(&mut batch, switch),
                 Body::Compact(_) => {
@@ -28,17 +29,24 @@ impl Actor {
                         Compaction { state: CompactionState::Pending, auto: false, summary: None, keeps_from: None };
                     batch.entries.push(Entry::Compaction(pending));
                 }
-                Body::Abort(abort) => aborts.push(abort),
+                Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
                 Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
             }
         }
-        let mut over = false;
-        for abort in aborts {
-            over |= self.aborted(&mut batch, &abort, over).await?;
+        let (mut over, mut ending) = (false, None);
+        for (abort, by_person) in aborts {
+            over |= self.aborted(&mut batch, &abort, over, &mut ending).await?;
+            // An agent that a person stopped stays so: mail does not wake it again.
+            if by_person && self.row.parent.is_some() && abort.run.is_none() {
+                batch.row.stopped = Some(true);
+            }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
-        self.commit(batch).await?;
+        match ending {
+            Some(ending) => self.commit_end(batch, &ending).await?,
+            None => self.commit(batch).await?,
+        }
         if new_role {
             self.take_role();
         }
@@ -83,6 +91,11 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
+            let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+            grant.mode = mode;
+            batch.row.policy = Some(grant.write());
+        }
         batch.entries.push(Entry::Switch(switch));
     }
 
@@ -92,8 +105,15 @@ impl Actor {
         self.mind = None;
     }
 
-    /// Stops the run that is meant, and those it waits for. True when the run under way is over.
-    async fn aborted(&mut self, batch: &mut Batch, abort: &Abort, over: bool) -> Result<bool, Stop> {
+    /// Stops the run that is meant, and those it waits for. True when the run under way is over; `ending` says what the
+    /// session is then.
+    async fn aborted(
+        &mut self,
+        batch: &mut Batch,
+        abort: &Abort,
+        over: bool,
+        ending: &mut Option<Ending>,
+    ) -> Result<bool, Stop> {
         let current = self.view.answering().map(|now| now.run.clone()).filter(|_| !over);
         let meant = match (&abort.run, &current) {
             (None, _) => true,
@@ -101,12 +121,11 @@ impl Actor {
             (Some(_), None) => false,
         };
         if meant && let Some(run) = &current {
-            self.stop_run(batch, run, abort.reason).await;
+            *ending = Some(self.stop_run(batch, run, abort.reason).await);
         }
         let goes_on = current.is_some() && !meant;
         if self.withdraw_queued(batch, abort) && !goes_on {
-            let ending = Ending::cancelled(words(abort.reason));
-            batch.row.status = Some(self.status_after(&ending, &batch.consume));
+            *ending = Some(Ending::cancelled(words(abort.reason)));
         }
         Ok(meant && current.is_some())
     }
@@ -115,7 +134,8 @@ impl Actor {
         Ok(self.rt.store.run(run).await?.is_some_and(|found| &found.id == of))
     }
 
-    async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) {
+    /// Adds all that stops a run, and says how it ended.
+    async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
         let settled = |entry: &Entry| match entry {
@@ -141,7 +161,8 @@ impl Actor {
             Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),
             Reason::User | Reason::Parent | Reason::Shutdown => Ending::cancelled(why),
         };
-        self.add_ending(batch, ending);
+        self.add_ending(batch, &ending);
+        ending
     }
 
     /// The end of a parent's run reaches the children it waits for, and through them their processes.
@@ -160,6 +181,33 @@ impl Actor {
         Post { letter, person: false, queue: None }
     }
 
+    /// The session agreed to end: what it did stays, what nobody read goes back to whoever wrote it.
+    pub(super) async fn close(&mut self) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        self.add_ending(&mut batch, &Ending::ok());
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        batch.row.status = Some(Status::Done);
+        self.commit(batch).await
+    }
+
+    /// It was asked to end and did not say in time: it ends now.
+    async fn end_unasked(&mut self) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let text = "This session was asked to end and did not answer in time.";
+        batch.entries.push(Entry::Notice(Notice { text: text.into() }));
+        match self.view.answering().map(|now| (now.run.clone(), now.answered)) {
+            // Its turn was over already: only the question was open.
+            Some((_, true)) => self.add_ending(&mut batch, &Ending::ok()),
+            Some((run, false)) => {
+                self.stop_run(&mut batch, &run, Reason::Shutdown).await;
+            }
+            None => {}
+        }
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        batch.row.status = Some(Status::Killed);
+        self.commit(batch).await
+    }
+
     /// Prompts that nobody has taken yet are withdrawn with the rest. False when there were none.
     fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort) -> bool {
         let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
@@ -175,6 +223,7 @@ impl Actor {
             if let Some(report) = &letter.report {
                 batch.post.push(self.report_letter(&run, report, &ending, why.into()));
             }
+            batch.post.extend(self.rt.bounce(letter, &self.row, why));
             batch.runs.push(ending.change(&run, None, proto::Usage::default()));
         }
         !queued.is_empty()
@@ -182,14 +231,17 @@ impl Actor {
 
     /// Waits that came to their own end are given up, and so is a run that is out of time.
     pub(super) async fn give_up_late_waits(&mut self) -> Result<(), Stop> {
-        if self.view.next_deadline().is_none_or(|at| at > now()) {
+        if self.next_deadline().is_none_or(|at| at > now()) {
             return Ok(());
         }
         let mut batch = Batch::default();
+        if self.end_deadline().is_some_and(|at| at <= now()) {
+            return self.end_unasked().await;
+        }
         if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= now())) {
             let run = run.run.clone();
-            self.stop_run(&mut batch, &run, Reason::Timeout).await;
-            return self.commit(batch).await;
+            let ending = self.stop_run(&mut batch, &run, Reason::Timeout).await;
+            return self.commit_end(batch, &ending).await;
         }
         for open in self.view.open() {
             let OpenState::Waiting(waiting) = &open.state else { continue };
@@ -205,7 +257,7 @@ impl Actor {
             }
             let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(&open.call.input, waiting));
             let given_up = given_up.unwrap_or_else(|| Err(tools::Error::tell("the wait ended without an answer")));
-            batch.entries.push(self.outcome(&open.call.id, given_up, 0));
+            batch.entries.push(self.outcome(&open.call.id, &given_up, 0));
         }
         self.commit(batch).await
     }
@@ -216,6 +268,6 @@ fn words(reason: Reason) -> &'static str {
         Reason::User => "stopped by the user",
         Reason::Parent => "stopped with the session that started it",
         Reason::Timeout => "out of time",
-        Reason::Shutdown => "the gateway shut down",
+        Reason::Shutdown => "it was shut down",
     }
 }

@@ -8,6 +8,8 @@ mod calls;
 mod control;
 mod role;
 mod runs;
+#[cfg(test)]
+mod tests;
 mod think;
 
 use crate::decide::{Inbox, Limits, Next, decide};
@@ -17,7 +19,7 @@ use crate::runtime::Inner;
 use crate::slots::SessionSlot;
 use crate::transcript::Transcript;
 use crate::view::View;
-use crate::{now, registry::Registry};
+use crate::{fork, now, registry::Registry};
 use calls::Called;
 use proto::letter::Report;
 use proto::{CallId, Entry, Event, SessionId};
@@ -54,6 +56,8 @@ pub(crate) enum Leave {
 enum Stop {
     /// Letters came in that the commit did not know of: look again.
     Unread,
+    /// Something that was to be started or sent cannot be: its call is told so.
+    Refused(store::Error),
     Leave(Leave),
 }
 
@@ -61,6 +65,7 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. }) => Self::Refused(refused),
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -97,6 +102,8 @@ pub(crate) struct Actor {
     report: Option<Report>,
     /// Children that calls have prepared and no commit has made yet.
     planned: Arc<AtomicU64>,
+    /// Since when the open question whether it may be shut down has been awake here.
+    asked_to_end: Option<proto::Millis>,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -123,6 +130,7 @@ impl Actor {
         };
         let leave = match actor.recover().await {
             Ok(()) | Err(Stop::Unread) => actor.work_until(stop).await,
+            Err(Stop::Refused(error)) => Leave::Trouble(error),
             Err(Stop::Leave(leave)) => leave,
         };
         actor.wind_down(&leave).await;
@@ -130,14 +138,15 @@ impl Actor {
     }
 
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
-        let view = View::of(awake.entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let entries = fork::standing(&awake.row, awake.entries);
+        let view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
         Self {
             slot: Arc::new(SessionSlot::new(&rt.slots, &awake.row.root)),
             gate: Arc::new(tokio::sync::Semaphore::new(rt.limits.calls.max(1) as usize)),
-            talk: Talk::Loaded(awake.entries.into_iter().map(|stored| stored.entry).collect()),
+            talk: Talk::Loaded(entries.into_iter().map(|stored| stored.entry).collect()),
             row: awake.row,
             fence: Fence::Claim,
             mind: None,
@@ -148,6 +157,7 @@ impl Actor {
             files: Arc::default(),
             report: None,
             planned: Arc::default(),
+            asked_to_end: view.shutdown().map(|_| now()),
             rt,
             handle,
             view,
@@ -161,24 +171,27 @@ impl Actor {
             match self.advance().await {
                 Ok(()) => {}
                 Err(Stop::Unread) => continue,
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
                 Err(Stop::Leave(leave)) => return leave,
             }
             let idle = self.view.answering().is_none() && self.inbox.is_empty();
             self.handle.set_busy(!idle);
+            let deadline = self.next_deadline();
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Leave::Stopped,
                 () = self.handle.hinted() => None,
                 Some(outcome) = self.tasks.join_next_with_id() => Some(outcome),
-                () = until(self.view.next_deadline()) => None,
+                () = until(deadline) => None,
                 () = tokio::time::sleep(LINGER), if idle => {
                     if self.registry().sleep(&self.row.id, &self.handle) { return Leave::Asleep }
                     None
                 }
             };
-            if let Some(outcome) = outcome
-                && let Err(Stop::Leave(leave)) = self.outcomes(outcome).await
-            {
-                return leave;
+            let Some(outcome) = outcome else { continue };
+            match self.outcomes(outcome).await {
+                Ok(()) | Err(Stop::Unread) => {}
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
+                Err(Stop::Leave(leave)) => return leave,
             }
         }
     }
@@ -198,6 +211,7 @@ impl Actor {
                 Next::Settle | Next::Rest => return Ok(()),
                 Next::Take(count) => self.take(count).await?,
                 Next::End => self.end_answered().await?,
+                Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
                 Next::Compact => self.out_of_room().await?,
                 Next::Conclude => return self.think(think::Tools::Withheld).await,
@@ -241,7 +255,7 @@ impl Actor {
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
         let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
-        let committed = match self.rt.store.commit(&self.row.id, self.fence, batch).await {
+        let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
                 // Whoever posted it may not have come to the hint yet.
@@ -254,6 +268,7 @@ impl Actor {
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
         self.view = view;
+        self.asked_to_end = self.view.shutdown().map(|_| self.asked_to_end.unwrap_or_else(now));
         self.inbox.consumed(&consumed);
         self.talk.extend(entries);
         self.changed(row, committed.seq);
@@ -262,6 +277,22 @@ impl Actor {
             self.rt.wake(&receipt.to);
         }
         Ok(())
+    }
+
+    /// Letters to a session that was hidden meanwhile reach nobody: the rest is committed without them, or this session
+    /// could never end what it is doing.
+    async fn store(&self, mut batch: Batch) -> Result<store::Committed, store::Error> {
+        loop {
+            let spare = (!batch.post.is_empty()).then(|| batch.clone());
+            match (self.rt.store.commit(&self.row.id, self.fence, batch).await, spare) {
+                (Err(store::Error::NoSession(gone)), Some(spare)) if spare.post.iter().any(|p| p.letter.to == gone) => {
+                    tracing::debug!(session = %self.row.id, %gone, "a letter reaches nobody");
+                    batch = spare;
+                    batch.post.retain(|post| post.letter.to != gone);
+                }
+                (committed, _) => return committed,
+            }
+        }
     }
 
     /// The view as it will be once `batch` is committed.
@@ -288,6 +319,7 @@ impl Actor {
         self.row.cwd = change.cwd.unwrap_or_else(|| self.row.cwd.clone());
         self.row.title = change.title.or(self.row.title.take());
         self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
+        self.row.stopped = change.stopped.unwrap_or(self.row.stopped);
         self.row.started = change.started.or(self.row.started);
         if let Some((attempts, seq)) = change.attempts {
             (self.row.attempts, self.row.attempt_seq) = (attempts, seq);
@@ -301,6 +333,17 @@ impl Actor {
             self.rt.waiters.tell(self.row.root.as_str());
         }
         moved.iter().for_each(|run| self.rt.waiters.tell(run));
+    }
+
+    /// When the next wait gives up, this session's own end included.
+    fn next_deadline(&self) -> Option<proto::Millis> {
+        self.view.next_deadline().into_iter().chain(self.end_deadline()).min()
+    }
+
+    /// When the patience of whoever asked this session to end is over.
+    fn end_deadline(&self) -> Option<proto::Millis> {
+        let grace = i64::try_from(self.rt.limits.shutdown_ms).unwrap_or(i64::MAX / 2);
+        self.asked_to_end.map(|asked| asked.saturating_add(grace))
     }
 
     fn limits(&self) -> Limits {

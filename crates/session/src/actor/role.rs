@@ -6,6 +6,7 @@ use crate::runtime::Inner;
 use crate::toolbox::{Deferral, Toolbox};
 use proto::Action;
 use rules::Policy;
+use rules::mode::Mode;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
@@ -14,6 +15,9 @@ use tools::{AgentInfo, AnyTool, Audience};
 pub(crate) struct Role {
     pub(crate) profile: Profile,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) mode: Mode,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -25,23 +29,38 @@ impl Role {
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
         let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
-        let policy = Grant::read(&row.policy).policy(&profile, &rt.agents);
+        let grant = Grant::read(&row.policy);
+        let (mode, policy) = (grant.mode, grant.policy(&profile, &rt.agents));
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
-        let audience = Audience { agents: rt.agents.list().filter(|a| may_start(a)).map(info).collect() };
+        let agents = rt.agents.list().filter(|a| may_start(a)).map(info).collect();
+        let mut audience = Audience { agents, coordinates: false };
         let shown = |tool: &&'static dyn AnyTool| {
             let spec = tool.spec();
-            policy.shows(spec.permission)
+            (policy.shows(spec.permission) || leaves_plan(mode, spec.permission))
                 && profile.wants(spec.name)
                 && (spec.permission != "task" || !audience.agents.is_empty())
         };
-        let tools = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
+        let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
+        audience.coordinates = tools.iter().all(|tool| directs(tool.spec().name));
         let context = || rt.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
         let deferral = Deferral { search: rt.search, forking: row.fork.is_none(), context: &context };
-        let toolbox = Toolbox::new(tools, audience, &deferral);
+        let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
-        Self { worktree: worktree(&dir), dir, toolbox: Arc::new(toolbox), policy: Arc::new(policy), profile }
+        let sandboxed = rt.is_sandboxed(row);
+        Self { worktree: worktree(&dir), dir, toolbox, policy: Arc::new(policy), mode, sandboxed, profile }
+    }
+
+    /// What the rules and the mode say to one thing a call wants.
+    pub(super) fn judge(&self, permission: &str, pattern: &str) -> Action {
+        if leaves_plan(self.mode, permission) {
+            return Action::Ask;
+        }
+        let said = self.policy.judge(permission, pattern).action;
+        // Whoever may propose a plan does not also approve it.
+        let said = if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said };
+        self.mode.settle(permission, said)
     }
 
     /// Every tool, and which step of the policy takes it away, if one does.
@@ -86,6 +105,17 @@ impl Role {
         }
         text
     }
+}
+
+/// Planning ends by asking, whatever the rules say of it otherwise.
+fn leaves_plan(mode: Mode, permission: &str) -> bool {
+    mode == Mode::Plan && permission == "plan_exit"
+}
+
+/// Tools that direct others and touch nothing.
+fn directs(tool: &str) -> bool {
+    matches!(tool, "agent" | "send_message" | "subagents" | "list_peers" | "agents_list" | "tool_search")
+        || tool.starts_with("board_")
 }
 
 fn worktree(dir: &Path) -> PathBuf {

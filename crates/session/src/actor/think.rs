@@ -117,7 +117,8 @@ impl Actor {
             Talk::Ready(_) => {
                 // Another wire: the whole conversation is written anew, once.
                 let awake = self.rt.store.wake(&self.row.id).await?;
-                let entries: Vec<Entry> = awake.entries.into_iter().map(|stored| stored.entry).collect();
+                let entries = crate::fork::standing(&awake.row, awake.entries);
+                let entries: Vec<Entry> = entries.into_iter().map(|stored| stored.entry).collect();
                 self.talk = Talk::Ready(written(provider, &entries));
             }
             Talk::Loaded(entries) => self.talk = Talk::Ready(written(provider, &std::mem::take(entries))),
@@ -221,7 +222,7 @@ impl Actor {
     async fn commit_reply(&mut self, batch: Batch) -> Result<(), Stop> {
         if decide(&self.preview(&batch), &self.inbox, &self.limits()) == Next::End {
             let mut last = batch.clone();
-            self.add_ending(&mut last, Ending::ok());
+            self.add_ending(&mut last, &Ending::ok());
             last.expect_unread = Some(self.inbox.len() as u32);
             match self.commit(last).await {
                 Err(Stop::Unread) => {}

@@ -47,6 +47,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        shutdown: None,
     })
 }
 
@@ -68,7 +69,15 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
 
 fn settled(call: &str) -> Entry {
     let call = CallId::parse(call).unwrap();
-    Entry::Result(CallResult { call, state: State::Ok, output: "done".into(), data: None, ms: 1, ends_turn: false })
+    Entry::Result(CallResult {
+        call,
+        state: State::Ok,
+        output: "done".into(),
+        data: None,
+        ms: 1,
+        ends_turn: false,
+        shutdown: None,
+    })
 }
 
 fn waiting(call: &str) -> Entry {

@@ -29,6 +29,7 @@ pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> Sessi
         key: session.key,
         kind: session.kind,
         label: session.label,
+        name: session.name,
         session_id: session.id,
         parent_id: session.parent,
         owner: session.owner,

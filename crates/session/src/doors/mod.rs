@@ -4,6 +4,7 @@
 //! either the call's outcome with all that follows from it, or neither.
 
 pub(crate) mod conversation;
+pub(crate) mod mail;
 mod office;
 mod spawner;
 
@@ -12,10 +13,13 @@ pub(crate) use spawner::{Order, new_row};
 use crate::directory::{Directory, Guard};
 use crate::runtime::Inner;
 use async_trait::async_trait;
+use proto::letter::Shutdown;
 use proto::message::History;
-use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, SessionInfo, StatusReport};
-use proto::{Action, CallId, Error};
+use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, PeerRow, SessionInfo, StatusReport};
+use proto::{Action, CallId, Error, SessionId};
 use rules::Policy;
+use rules::mode::Mode;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use store::{Post, Session};
@@ -26,8 +30,15 @@ pub(crate) struct Caller {
     /// The model it runs on; a child whose agent has none of its own takes it.
     pub(crate) model: String,
     pub(crate) policy: Arc<Policy>,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
+    pub(crate) mode: Mode,
+    /// Whom names meant when it last heard of them.
+    pub(crate) known: Arc<BTreeMap<String, SessionId>>,
+    /// The open question whether it may be shut down.
+    pub(crate) asked: Option<Arc<Shutdown>>,
 }
 
 /// What a call wants committed together with its outcome.
@@ -68,7 +79,7 @@ impl Doors {
 
     fn view(&self) -> Directory<'_> {
         let (caller, settings) = (self.caller.row.clone(), self.rt.access.clone());
-        Directory { rt: &self.rt, guard: Guard::Session { caller, settings } }
+        Directory { rt: &self.rt, guard: Guard::Session { caller, sandboxed: self.caller.sandboxed, settings } }
     }
 }
 
@@ -99,4 +110,13 @@ impl tools::Directory for Doors {
     fn owner(&self) -> String {
         self.caller.row.owner.clone()
     }
+
+    async fn peers(&self) -> Result<Vec<PeerRow>, Error> {
+        self.rt.peers(Some(&self.caller.row)).await
+    }
+}
+
+/// An id made from two others must stay within the length of an id.
+fn short(session: &SessionId) -> &str {
+    session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
 }

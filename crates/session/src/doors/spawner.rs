@@ -1,6 +1,7 @@
 //! The spawner: one way to make a child session, whoever asks for it.
 
 use super::Doors;
+use super::mail::agent_name;
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::now;
@@ -9,12 +10,13 @@ use async_trait::async_trait;
 use proto::letter::{Prompt, Provenance, Report, Sender};
 use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, SessionId, Status};
 use rules::Policy;
+use rules::mode::{MODES, Mode};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use store::{Mode, Post, Session};
+use store::{Post, Session};
 use tools::doors::Attachment;
 use tools::{Spawn, Spawned, Spawner};
 
@@ -24,10 +26,14 @@ pub(crate) struct Order<'a> {
     pub(crate) policy: &'a Policy,
     /// The model of the session above.
     pub(crate) model: &'a str,
+    /// The permission mode of the session above.
+    pub(crate) mode: Mode,
     pub(crate) letter: LetterId,
     /// The call that waits for the end; without one a letter tells of it.
     pub(crate) call: Option<&'a CallId>,
     pub(crate) from: Sender,
+    /// How many sessions came before in a chain of messages: a child does not begin a new one.
+    pub(crate) hops: u32,
     /// Children prepared and not yet committed.
     pub(crate) planned: &'a AtomicU64,
 }
@@ -46,10 +52,12 @@ impl Spawner for Doors {
             parent: &self.caller.row,
             policy: &self.caller.policy,
             model: &self.caller.model,
+            mode: self.caller.mode,
             // From the call's id, so that the same call can never start a second run.
             letter: LetterId::derived("run_", self.call.as_str()),
             call: request.waits.then_some(&self.call),
             from: Sender::Session { id: self.caller.row.id.clone() },
+            hops: self.caller.hops,
             planned: &self.planned,
         };
         let child = self.rt.plan(order, request).await?;
@@ -64,16 +72,22 @@ impl Spawner for Doors {
 impl Inner {
     /// Checks a request in the order of the contract (S8) and prepares the child.
     pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
-        let profile = self.agent_for(&order, &request)?;
+        let profile = if request.fork { self.fork_as(&order)? } else { self.agent_for(&order, &request)? };
         if let Some(model) = &request.model {
             self.model(model)?;
         }
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
+        let name = request.name.as_deref().map(agent_name).transpose()?;
+        let mode = mode_of(&order, request.mode.as_deref())?;
         let (session, open) = match &request.resume {
             Some(child) => (self.child_of(order.parent, child, &profile.name).await?, None),
             None => {
+                if let Some(name) = &name {
+                    self.check_name(&order, name).await?;
+                }
                 self.check_room(&order).await?;
-                let row = self.child_row(&order, &request, profile, label.clone())?;
+                let mut row = self.child_row(&order, &request, profile, mode)?;
+                (row.label, row.name) = (label.clone(), name.clone());
                 (row.clone(), Some(row))
             }
         };
@@ -81,7 +95,7 @@ impl Inner {
         let body = Prompt {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-            ..Prompt::text(with_attachments(&request.prompt, &attachments))
+            ..Prompt::text(with_attachments(&brief(&request), &attachments))
         };
         let letter = Letter {
             id: order.letter.clone(),
@@ -93,7 +107,8 @@ impl Inner {
                 kind: "inter_session".into(),
                 source_session_key: Some(order.parent.key.clone()),
                 source_tool: Some(request.tool.to_owned()).filter(|tool| !tool.is_empty()),
-                hops: 0,
+                hops: order.hops,
+                ..Provenance::default()
             }),
             conversation: None,
             report: Some(Report { session: order.parent.id.clone(), call: order.call.cloned(), late: false }),
@@ -102,8 +117,12 @@ impl Inner {
         let spawned = Spawned {
             run: letter.id.run(),
             key: self.display_key(&session.key),
+            output_file: self.final_words(&session.id).to_string_lossy().into_owned(),
             session: session.id,
             label,
+            agent: profile.name.clone(),
+            name: session.name,
+            worktree: None,
             attachments,
         };
         Ok(Child { open, post: Post { letter, person: false, queue: Some(self.limits.queue) }, spawned })
@@ -123,6 +142,32 @@ impl Inner {
             return Err(Error::new(Code::ForbiddenAgent, why));
         }
         Ok(profile)
+    }
+
+    /// A fork goes on as what its parent is, and never forks itself: nobody would know which of them is meant.
+    fn fork_as(&self, order: &Order<'_>) -> Result<&Profile, Error> {
+        let parent = order.parent;
+        if parent.fork.as_ref().is_some_and(|fork| parent.parent.as_ref() == Some(&fork.of)) {
+            let why = "a fork cannot fork: start a fresh agent with `subagent_type`, or do it yourself";
+            return Err(Error::new(Code::ForbiddenDepth, why));
+        }
+        if order.policy.judge("task", tools::agent::FORK).action == Action::Deny {
+            return Err(Error::new(Code::ForbiddenAgent, "this session may not fork itself"));
+        }
+        self.agents.get(&parent.agent)
+    }
+
+    /// The commit would refuse it as well; here the caller can still be told what to do.
+    async fn check_name(&self, order: &Order<'_>, name: &str) -> Result<(), Error> {
+        let find = store::Find::Named { root: order.parent.root.clone(), name: name.to_owned() };
+        let held = self.store.find(&find).await?;
+        match held.iter().find(|row| !row.status.is_ended()) {
+            None => Ok(()),
+            Some(holder) => {
+                Err(Error::new(Code::Conflict, format!("`{name}` is the name of a live agent ({})", holder.id))
+                    .hint("write to it with send_message, or choose another name"))
+            }
+        }
     }
 
     async fn check_room(&self, order: &Order<'_>) -> Result<(), Error> {
@@ -166,17 +211,19 @@ impl Inner {
         }
     }
 
-    fn child_row(
-        &self,
-        order: &Order<'_>,
-        request: &Spawn,
-        profile: &Profile,
-        label: Option<String>,
-    ) -> Result<Session, Error> {
+    fn child_row(&self, order: &Order<'_>, request: &Spawn, profile: &Profile, mode: Mode) -> Result<Session, Error> {
         let parent = order.parent;
         let id = SessionId::new();
         let key = Key::subagent(&AgentId::repair(&profile.name), &parent.id, &id);
-        let grant = Grant::child(order.policy, profile, &request.tools, &self.child_tools);
+        let mut grant = if request.fork {
+            // The same tools as its parent, so that the prompt is the same to the byte.
+            Grant { mode, ..Grant::read(&parent.policy) }
+        } else {
+            Grant { mode, ..Grant::child(order.policy, profile, &request.tools, &self.child_tools) }
+        };
+        let fork = request.fork.then(|| store::Fork { of: parent.id.clone(), seq: parent.seq });
+        // Nobody gets out of a sandbox by starting somebody outside of it.
+        grant.sandboxed = self.is_sandboxed(parent);
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
             None => parent.cwd.clone(),
@@ -186,9 +233,12 @@ impl Inner {
             root: parent.root.clone(),
             depth: parent.depth + 1,
             path: format!("{}{id}/", parent.path),
-            mode: if request.stays { Mode::Session } else { Mode::Run },
+            mode: if request.stays { store::Mode::Session } else { store::Mode::Run },
             cleanup: request.cleanup,
-            label,
+            seq: fork.as_ref().map_or(0, |fork| fork.seq),
+            base: if request.fork { parent.base } else { 0 },
+            context_tokens: if request.fork { parent.context_tokens } else { 0 },
+            fork,
             // Kept, so that what wakes the child later finds it on the same model.
             model: Some(model_of(order, request, profile)),
             title: request.title.clone().or_else(|| Some(request.prompt.chars().take(80).collect())),
@@ -196,13 +246,49 @@ impl Inner {
         })
     }
 
+    /// Where the final words of a background agent are kept whole.
+    pub(crate) fn final_words(&self, session: &SessionId) -> PathBuf {
+        self.outputs.join("agents").join(format!("{session}.md"))
+    }
+
     fn attachments(&self, session: &SessionId) -> PathBuf {
         self.outputs.join("attachments").join(session.as_str())
     }
 }
 
-/// The one asked for, else the agent's, else the caller's.
+/// The mode that is asked for; without one a child plans when its parent does, and else asks.
+fn mode_of(order: &Order<'_>, asked: Option<&str>) -> Result<Mode, Error> {
+    let Some(name) = asked else {
+        return Ok(if order.mode == Mode::Plan { Mode::Plan } else { Mode::Ask });
+    };
+    let Some(mode) = Mode::parse(name) else {
+        return Err(Error::invalid(format!("there is no mode `{}`; there is: {}", name.trim(), MODES.join(", "))));
+    };
+    if !order.mode.may_start(mode) {
+        let why = format!("this session asks more than `{}` would, and a child is never asked less", mode.as_str());
+        return Err(Error::new(Code::Denied, why).hint("leave `mode` out"));
+    }
+    Ok(mode)
+}
+
+/// What the child reads first.
+fn brief(request: &Spawn) -> String {
+    if !request.fork {
+        return request.prompt.clone();
+    }
+    format!(
+        "{} You are a fork: you know what was said above, and from here on you work on your own on one thing. Do it \
+         yourself, do not fork again, and end with what the session you come from needs to know.\n\n{}",
+        super::mail::NOTICE,
+        request.prompt
+    )
+}
+
+/// The one asked for, else the agent's, else the caller's; a fork keeps the caller's.
 fn model_of(order: &Order<'_>, request: &Spawn, profile: &Profile) -> String {
+    if request.fork && request.model.is_none() {
+        return order.model.to_owned();
+    }
     request.model.clone().or(profile.model.clone()).unwrap_or_else(|| order.model.to_owned())
 }
 
@@ -253,7 +339,7 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         depth: 0,
         kind: key.kind().as_str().into(),
         driver: "loop".into(),
-        mode: Mode::Session,
+        mode: store::Mode::Session,
         title: None,
         label: None,
         cwd,
@@ -274,6 +360,8 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         usage: proto::Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }

@@ -24,7 +24,7 @@ impl Bed {
     }
 
     pub async fn open(&self, session: Session) -> Session {
-        self.store.deliver(Mail { at: 1, open: vec![session.clone()], post: vec![], once: None }).await.unwrap();
+        self.store.deliver(Mail { at: 1, open: vec![session.clone()], ..Mail::default() }).await.unwrap();
         session
     }
 
@@ -59,7 +59,8 @@ impl Bed {
     }
 
     pub async fn post(&self, post: Post) -> Result<Receipt, Error> {
-        let mut receipts = self.store.deliver(Mail { at: 2, open: vec![], post: vec![post], once: None }).await?;
+        let mut receipts =
+            self.store.deliver(Mail { at: 2, open: vec![], post: vec![post], ..Mail::default() }).await?;
         Ok(receipts.pop().unwrap())
     }
 
@@ -119,6 +120,8 @@ pub(super) fn root(name: &str) -> Session {
         usage: Usage::default(),
         context_tokens: 0,
         attempts: 0,
+        name: None,
+        stopped: false,
         attempt_seq: 0,
         id,
     }
@@ -155,6 +158,7 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        shutdown: None,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::{Batch, Error, Find, Mail, PageKey, Query, RowChange, Scope, Session}
 use proto::{Class, Status, Usage};
 
 async fn try_open(bed: &Bed, session: Session) -> Result<(), Error> {
-    bed.store.deliver(Mail { at: 1, open: vec![session], post: vec![], once: None }).await.map(drop)
+    bed.store.deliver(Mail { at: 1, open: vec![session], ..Mail::default() }).await.map(drop)
 }
 
 pub async fn keys_and_ids_are_unique(bed: Bed) {
@@ -16,7 +16,7 @@ pub async fn keys_and_ids_are_unique(bed: Bed) {
         if what == "key `agent:build:a`" && holder == session.id.as_str()));
     let same_id = try_open(&bed, Session { key: "agent:build:b".into(), ..session.clone() }).await;
     assert!(matches!(same_id, Err(Error::Taken { holder, .. }) if holder == "agent:build:a"));
-    let twins = Mail { at: 1, open: vec![root("twin"), root("twin")], post: vec![], once: None };
+    let twins = Mail { at: 1, open: vec![root("twin"), root("twin")], ..Mail::default() };
     assert!(matches!(bed.store.deliver(twins).await, Err(Error::Taken { .. })));
     assert!(bed.store.find(&Find::Key("agent:build:twin".into())).await.unwrap().is_empty());
 }
@@ -45,6 +45,24 @@ pub async fn a_label_belongs_to_one_live_session(bed: Bed) {
     bed.open(Session { label: Some("old".into()), ..root("g") }).await;
 }
 
+pub async fn a_name_belongs_to_one_live_agent_of_a_tree(bed: Bed) {
+    let (one, other) = (bed.root("a").await, bed.root("b").await);
+    let named = |parent: &Session, key: &str| Session { name: Some("scout".into()), ..child(parent, key) };
+    let first = bed.open(named(&one, "c")).await;
+    let taken = try_open(&bed, named(&first, "d")).await;
+    assert!(
+        matches!(taken, Err(Error::Taken { what, holder }) if what == "name `scout`" && holder == first.id.as_str())
+    );
+    // Another tree has names of its own.
+    bed.open(named(&other, "e")).await;
+    bed.status(&first, Status::Done).await;
+    let second = bed.open(named(&one, "f")).await;
+    // Whoever had the name is still found by it, after whoever has it.
+    let found = bed.store.find(&Find::Named { root: one.id.clone(), name: "scout".into() }).await.unwrap();
+    assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [&second.id, &first.id]);
+    assert!(bed.store.find(&Find::Named { root: one.id, name: "nobody".into() }).await.unwrap().is_empty());
+}
+
 pub async fn an_opened_session_starts_empty(bed: Bed) {
     let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, cost_usd: 0.25 };
     let given = Session { seq: 7, pending: 3, usage, title: Some("t".into()), ..root("a") };
@@ -60,7 +78,7 @@ pub async fn relatives_must_exist(bed: Bed) {
     let stray = Session { root: ghost.id.clone(), ..root("stray") };
     assert!(matches!(try_open(&bed, stray).await, Err(Error::NoSession(id)) if id == ghost.id));
     // A parent and its child may come together.
-    let mail = Mail { at: 1, open: vec![ghost.clone(), child(&ghost, "below")], post: vec![], once: None };
+    let mail = Mail { at: 1, open: vec![ghost.clone(), child(&ghost, "below")], ..Mail::default() };
     bed.store.deliver(mail).await.unwrap();
     assert_eq!(bed.store.tree(&ghost.id, 9).await.unwrap().len(), 2);
 }

@@ -180,7 +180,7 @@ pub async fn a_fork_needs_an_entry_to_stand_on(bed: Bed) {
     let old = bed.root("old").await;
     bed.say(&old, &["one"]).await;
     let open = async |session| {
-        bed.store.deliver(crate::Mail { at: 1, open: vec![session], post: vec![], once: None }).await.map(drop)
+        bed.store.deliver(crate::Mail { at: 1, open: vec![session], ..crate::Mail::default() }).await.map(drop)
     };
     assert!(matches!(open(fork(&old, 2, "early")).await, Err(Error::Internal(_))));
     assert!(matches!(open(fork(&root("ghost"), 0, "ghostly")).await, Err(Error::NoSession(_))));
@@ -248,6 +248,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         cwd: Some("/tmp".into()),
         title: Some("t".into()),
         policy: Some("p".into()),
+        stopped: Some(true),
         base: Some(1),
         activity: Some(50),
         started: Some(40),
@@ -267,6 +268,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         cwd: "/tmp".into(),
         title: Some("t".into()),
         policy: "p".into(),
+        stopped: true,
         base: 1,
         activity: 50,
         started: Some(40),

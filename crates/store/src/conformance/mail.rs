@@ -71,7 +71,7 @@ pub async fn a_letter_id_is_good_for_one_receiver(bed: Bed) {
 pub async fn a_retry_in_the_same_mail_is_one_letter(bed: Bed) {
     let session = bed.root("a").await;
     let post = request(&session);
-    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post], once: None };
+    let mail = Mail { at: 2, open: vec![], post: vec![post.clone(), post], ..Mail::default() };
     let receipts = bed.store.deliver(mail).await.unwrap();
     assert_eq!(receipts.iter().map(|receipt| receipt.duplicate).collect::<Vec<_>>(), [false, true]);
     assert_eq!(bed.row(&session).await.pending, 1);
@@ -192,8 +192,8 @@ pub async fn a_call_with_the_same_key_counts_once(bed: Bed) {
     let call = |name: &str, answer: &str| Mail {
         at: 1,
         open: vec![root(name)],
-        post: vec![],
         once: Some(crate::Once { key: "key-1".into(), answer: answer.into() }),
+        ..Mail::default()
     };
     bed.store.deliver(call("first", "the first")).await.unwrap();
     let again = bed.store.deliver(call("second", "the second")).await;
@@ -209,4 +209,19 @@ pub async fn a_call_with_the_same_key_counts_once(bed: Bed) {
     assert!(matches!(bed.store.deliver(refused).await, Err(Error::Taken { .. })));
     let mended = Mail { once: Some(crate::Once { key: "key-2".into(), answer: "yes".into() }), ..call("third", "") };
     bed.store.deliver(mended).await.unwrap();
+}
+
+pub async fn a_watcher_finds_what_a_letter_became(bed: Bed) {
+    let session = bed.root("a").await;
+    bed.say(&session, &["before"]).await;
+    let newest = bed.store.cursor().await.unwrap();
+    let letter = bed.post(request(&session)).await.unwrap().letter;
+    assert_eq!(bed.store.cursor_before(&letter).await.unwrap(), newest, "an unread one is yet to become something");
+    bed.commit(&session, take(&[&letter])).await.unwrap();
+    bed.say(&session, &["after"]).await;
+    let from = bed.store.cursor_before(&letter).await.unwrap();
+    let seen = bed.store.kept_since(None, from, 10).await.unwrap();
+    assert_eq!(seen.iter().map(|kept| kept.seq).collect::<Vec<_>>(), [2, 3]);
+    let newest = bed.store.cursor().await.unwrap();
+    assert_eq!(bed.store.cursor_before(&LetterId::new()).await.unwrap(), newest);
 }

@@ -4,12 +4,16 @@
 //! `store::conformance!(open: a_lost_race_is_fenced, …);` for some of them.
 
 mod bed;
+mod board;
+mod held;
 mod lists;
 mod logs;
 mod mail;
 mod work;
 
 pub use bed::Bed;
+pub use board::*;
+pub use held::*;
 pub use lists::*;
 pub use logs::*;
 pub use mail::*;
@@ -66,9 +70,38 @@ macro_rules! every_rule {
             a_full_inbox_refuses,
             an_archived_session_gets_no_mail,
             an_inbox_is_read_in_order,
+            // board
+            tasks_are_numbered_in_their_tree,
+            a_stale_version_is_told_what_there_is_now,
+            of_many_updates_of_one_version_one_counts,
+            a_claim_of_a_claimed_task_names_its_holder,
+            of_many_claims_of_a_task_one_counts,
+            a_claim_without_a_number_takes_the_first_that_is_free,
+            a_blocked_task_cannot_be_claimed,
+            tasks_do_not_wait_in_a_circle,
+            taking_a_task_up_is_claiming_it,
+            a_task_can_be_given_back_and_done_again,
+            a_claim_ends_with_its_owner,
+            the_end_of_a_claim_is_part_of_the_commit,
+            whoever_has_ended_claims_nothing,
+            the_same_call_changes_a_board_once,
+            a_board_has_limits,
+            a_board_is_read_in_pages,
+            // held
+            a_held_letter_waits_outside_the_inbox,
+            an_accepted_letter_is_posted_once,
+            a_refused_letter_stays_out_for_good,
+            a_letter_is_decided_once,
+            nobody_decides_after_the_expiry,
+            a_letter_is_held_once,
+            held_letters_are_bounded_per_receiver,
+            held_letters_come_in_pages,
+            letters_between_sessions_are_listed,
+            a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,
+            a_name_belongs_to_one_live_agent_of_a_tree,
             an_opened_session_starts_empty,
             relatives_must_exist,
             selectors_find_their_session,

@@ -103,6 +103,7 @@ fn ask(session: &Session, created: i64) -> Ask {
         created,
         until: 99,
         reply: None,
+        to: None,
     }
 }
 
@@ -115,7 +116,7 @@ pub async fn asks_are_open_until_answered_or_withdrawn(bed: Bed) {
     let below = bed.child(&one, "below").await;
     let (late, early, other) = (ask(&one, 30), ask(&below, 10), ask(&two, 20));
     for (session, ask) in [(&one, &late), (&below, &early), (&two, &other)] {
-        change_asks(&bed, session, vec![AskChange::Open(ask.clone())]).await;
+        change_asks(&bed, session, vec![AskChange::Open(Box::new(ask.clone()))]).await;
     }
     assert_eq!(bed.store.asks(None).await.unwrap(), [early.clone(), other.clone(), late.clone()]);
     assert_eq!(bed.store.asks(Some(&one.id)).await.unwrap(), [early.clone(), late.clone()]);
@@ -134,12 +135,12 @@ pub async fn the_first_answer_stands(bed: Bed) {
     let (one, two) = (bed.root("one").await, bed.root("two").await);
     let question = ask(&one, 10);
     let close = |reply| AskChange::Close { ask: question.id.clone(), reply };
-    change_asks(&bed, &one, vec![AskChange::Open(question.clone())]).await;
+    change_asks(&bed, &one, vec![AskChange::Open(Box::new(question.clone()))]).await;
     // Only the one who asked can close it.
     change_asks(&bed, &two, vec![close(Some(AskReply::Reject)), close(None)]).await;
     assert_eq!(bed.store.ask(&question.id).await.unwrap().unwrap().reply, None);
     change_asks(&bed, &one, vec![close(Some(AskReply::Once)), close(Some(AskReply::Reject)), close(None)]).await;
-    change_asks(&bed, &one, vec![AskChange::Open(question.clone())]).await;
+    change_asks(&bed, &one, vec![AskChange::Open(Box::new(question.clone()))]).await;
     assert_eq!(bed.store.ask(&question.id).await.unwrap().unwrap().reply, Some(AskReply::Once));
 }
 

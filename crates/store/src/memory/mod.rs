@@ -1,16 +1,18 @@
 //! A store that forgets: the same rules under one lock, for tests. Nothing here is fast or survives its process.
 
+mod board;
+mod messages;
 mod state;
 mod table;
 
-use crate::ready::Ready;
+use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, PageKey, Query, Receipt, Run, Scope,
-    Session, Span, Store,
+    Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
+    Page, PageKey, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
-use proto::{AskId, Entry, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Entry, Letter, LetterId, RunId, SessionId};
 use state::{Row, State, is_live};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,27 +39,35 @@ impl Memory {
         read(self.lock().as_ref().ok_or(Error::Closed)?)
     }
 
-    fn write(&self, work: &Ready) -> Result<Committed, Error> {
+    fn write(&self, work: &Ready) -> Result<Done, Error> {
         let mut guard = self.lock();
         let state = guard.as_mut().ok_or(Error::Closed)?;
-        let (committed, before) = state.apply(work)?;
+        let (done, before) = state.apply(work)?;
         let kept: Vec<Kept> = state.kept.rows().range(before + 1..).map(|(_, kept)| kept.clone()).collect();
         if !kept.is_empty() {
             // Under the lock, so that watchers are told in cursor order.
             (self.on_kept)(&kept);
         }
-        Ok(committed)
+        Ok(done)
     }
 }
 
 #[async_trait]
 impl Store for Memory {
     async fn commit(&self, session: &SessionId, fence: Fence, batch: Batch) -> Result<Committed, Error> {
-        self.write(&Ready::commit(session, fence, batch)?)
+        Ok(self.write(&Ready::commit(session, fence, batch)?)?.committed())
     }
 
     async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error> {
         Ok(self.write(&Ready::mail(mail)?)?.receipts)
+    }
+
+    async fn change_board(&self, change: BoardChange) -> Result<BoardTask, Error> {
+        self.write(&Ready::board(change)?)?.changed()
+    }
+
+    async fn board(&self, root: &SessionId, query: &BoardQuery) -> Result<Vec<BoardTask>, Error> {
+        self.read(|state| Ok(state.tasks(root, query)))
     }
 
     async fn wake(&self, session: &SessionId) -> Result<Awake, Error> {
@@ -96,10 +106,16 @@ impl Store for Memory {
                     is_live(s) && s.label.as_ref() == Some(label) && owner.as_ref().is_none_or(|o| s.owner == *o)
                 }),
             ),
+            Find::Named { root, name } => {
+                (10, Box::new(move |s| s.root == *root && s.name.as_ref() == Some(name) && !s.archived))
+            }
             Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && s.cwd == *cwd)),
             Find::Newest => (1, Box::new(is_root)),
         };
         self.read(|state| {
+            if let Find::Named { .. } = what {
+                return Ok(by_birth(state, fits).into_iter().rev().take(limit).collect());
+            }
             let mut found = newest_first(state, fits);
             found.truncate(limit);
             Ok(found)
@@ -177,6 +193,14 @@ impl Store for Memory {
         })
     }
 
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error> {
+        self.read(|state| state.held_letters(query))
+    }
+
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error> {
+        self.read(|state| state.sent_letters(query))
+    }
+
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
         self.read(|state| {
             let Some(row) = state.runs.get(run) else { return Ok(None) };
@@ -242,6 +266,14 @@ impl Store for Memory {
         self.read(|state| Ok(state.cursor()))
     }
 
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        self.read(|state| {
+            let input = state.letters.get(letter).and_then(|letter| Some((letter.to.clone(), letter.input?)));
+            let entry = input.and_then(|place| state.logs.get(&place));
+            Ok(entry.map_or_else(|| state.cursor(), |entry| entry - 1))
+        })
+    }
+
     async fn check(&self) -> Result<Vec<String>, Error> {
         self.read(|state| Ok(check(state)))
     }
@@ -288,6 +320,12 @@ fn open_asks(state: &State, fits: impl Fn(&Ask) -> bool) -> Vec<Ask> {
     asks
 }
 
+fn by_birth(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {
+    let mut rows: Vec<&Row> = state.sessions.rows().values().filter(|row| fits(&row.session)).collect();
+    rows.sort_by_key(|row| row.born);
+    rows.into_iter().map(|row| row.session.clone()).collect()
+}
+
 fn newest_first(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {
     let rows = state.sessions.rows().values().map(|row| &row.session);
     let mut sessions: Vec<Session> = rows.filter(|session| fits(session)).cloned().collect();
@@ -326,6 +364,13 @@ fn check(state: &State) -> Vec<String> {
     for (id, letter) in state.letters.rows() {
         if letter.body.is_none() && letter.class != proto::Class::Control && letter.input.is_none() {
             found.push(format!("letter `{id}`: was consumed, but is not in the log of `{}`", letter.to));
+        }
+    }
+    for ((_, number), task) in state.board.rows() {
+        if let (proto::TaskState::InProgress, Some(proto::Holder::Session(owner))) = (task.state, &task.owner)
+            && !state.known(owner).is_ok_and(is_live)
+        {
+            found.push(format!("task {number}: is in progress, but its owner `{owner}` has ended"));
         }
     }
     for row in state.runs.rows().values().filter(|row| row.run.ended.is_none() && row.alias_of.is_none()) {

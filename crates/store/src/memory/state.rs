@@ -1,10 +1,11 @@
 //! The tables in memory, and what a commit and a delivery do to them.
 
+use super::messages::HeldRow;
 use super::table::Table;
-use crate::ready::{Asking, Consume, Posting, Ready, fork_from_nowhere};
-use crate::{Ask, Committed, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere};
+use crate::{Ask, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::Report;
-use proto::{AskId, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
+use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -16,9 +17,11 @@ pub(super) struct State {
     pub(super) logs: Table<(SessionId, u64), u64>,
     pub(super) letters: Table<LetterId, Stored>,
     pub(super) unread: Table<(SessionId, u64), LetterId>,
+    pub(super) held: Table<LetterId, HeldRow>,
     pub(super) runs: Table<RunId, RunRow>,
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
+    pub(super) board: Table<(SessionId, u64), BoardTask>,
     /// Answers by idempotency key.
     pub(super) calls: Table<String, String>,
 }
@@ -36,6 +39,9 @@ pub(super) struct Stored {
     pub(super) place: u64,
     pub(super) to: SessionId,
     pub(super) class: Class,
+    pub(super) sender: Option<SessionId>,
+    pub(super) posted: Millis,
+    pub(super) consumed: Option<Millis>,
     pub(super) body: Option<Arc<str>>,
     /// Where in the log it became input.
     pub(super) input: Option<u64>,
@@ -59,39 +65,43 @@ pub(super) struct RunRow {
 
 impl State {
     /// Whole or not at all. Answers with the cursor before it.
-    pub(super) fn apply(&mut self, work: &Ready) -> Result<(Committed, u64), Error> {
+    pub(super) fn apply(&mut self, work: &Ready) -> Result<(Done, u64), Error> {
         let before = self.cursor();
         let outcome = self.try_apply(work);
         match &outcome {
             Ok(_) => self.settle(),
             Err(_) => self.take_back(),
         }
-        outcome.map(|committed| (committed, before))
+        outcome.map(|done| (done, before))
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
         sessions.settle();
         kept.settle();
         logs.settle();
         letters.settle();
         unread.settle();
+        held.settle();
         runs.settle();
         asks.settle();
         waits.settle();
+        board.settle();
         calls.settle();
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, runs, asks, waits, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
         sessions.take_back();
         kept.take_back();
         logs.take_back();
         letters.take_back();
         unread.take_back();
+        held.take_back();
         runs.take_back();
         asks.take_back();
         waits.take_back();
+        board.take_back();
         calls.take_back();
     }
 
@@ -103,31 +113,44 @@ impl State {
         self.sessions.get(id).map(|row| &row.session).ok_or_else(|| Error::NoSession(id.clone()))
     }
 
-    fn try_apply(&mut self, work: &Ready) -> Result<Committed, Error> {
+    fn try_apply(&mut self, work: &Ready) -> Result<Done, Error> {
+        if let Some(change) = &work.board {
+            return Ok(Done { task: Some(self.change_board(change)?), ..Done::default() });
+        }
         if let Some(once) = &work.once {
             if let Some(answer) = self.calls.get(&once.key) {
                 return Err(Error::Repeated { answer: answer.clone() });
             }
             self.calls.put(once.key.clone(), once.answer.clone());
         }
-        let (mut epoch, mut seq) = (0, 0);
+        let (mut epoch, mut seq, mut returned) = (0, 0, Vec::new());
         if let Some((session, fence)) = &work.by {
             (epoch, seq) = self.write_log(session, *fence, work)?;
         }
         for session in &work.open {
             self.open(session)?;
         }
-        let receipts =
+        let mut receipts =
             work.post.iter().map(|posting| self.post(posting, work.at)).collect::<Result<Vec<_>, Error>>()?;
+        for holding in &work.hold {
+            receipts.push(self.hold(holding, work.at)?);
+        }
+        for release in &work.release {
+            receipts.extend(self.release(release, work.at)?);
+        }
         if let Some((session, _)) = &work.by {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
             self.change_waits(session, &work.waits)?;
+            if work.row.status.is_some_and(Status::is_ended) {
+                returned.extend(self.return_tasks(session, work.at));
+            }
             for hidden in &work.archive {
                 self.sessions.change(hidden, |row| row.session.archived = true);
+                returned.extend(self.return_tasks(hidden, work.at));
             }
         }
-        Ok(Committed { epoch, seq, receipts })
+        Ok(Done { epoch, seq, receipts, returned, task: None })
     }
 
     fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {
@@ -138,7 +161,7 @@ impl State {
             Fence::Epoch(_) => return Err(Error::Fenced(id.clone())),
         };
         for letter in &work.consume {
-            self.consume(id, letter, session.seq)?;
+            self.consume(id, letter, session.seq, work.at)?;
         }
         let unread = session.pending.saturating_sub(work.consume.len() as u32);
         if work.expect_unread.is_some_and(|expected| expected != unread) {
@@ -155,12 +178,13 @@ impl State {
         Ok((epoch, seq))
     }
 
-    fn consume(&mut self, id: &SessionId, consume: &Consume, seq: u64) -> Result<(), Error> {
+    fn consume(&mut self, id: &SessionId, consume: &Consume, seq: u64, at: Millis) -> Result<(), Error> {
         let unread = self.letters.get(&consume.letter).filter(|letter| letter.to == *id && letter.body.is_some());
         let Some(place) = unread.map(|letter| letter.place) else { return Err(Error::Fenced(id.clone())) };
         self.unread.remove(&(id.clone(), place));
         self.letters.change(&consume.letter, |letter| {
             letter.body = None;
+            letter.consumed = Some(at);
             letter.input = consume.entry.map(|offset| seq + 1 + offset as u64);
         });
         Ok(())
@@ -176,6 +200,7 @@ impl State {
     fn open(&mut self, session: &Session) -> Result<(), Error> {
         self.check_names(session)?;
         self.check_label(session)?;
+        self.check_name(session)?;
         let mut session = session.clone();
         (session.pending, session.seq) = (0, 0);
         if let Some(fork) = &session.fork {
@@ -220,7 +245,18 @@ impl State {
         Ok(())
     }
 
-    fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
+    fn check_name(&self, session: &Session) -> Result<(), Error> {
+        let Some(name) = &session.name else { return Ok(()) };
+        let holds = |row: &&Row| {
+            row.session.root == session.root && row.session.name.as_ref() == Some(name) && is_live(&row.session)
+        };
+        match self.sessions.rows().values().find(holds) {
+            Some(row) => Err(Error::Taken { what: format!("name `{name}`"), holder: row.session.id.to_string() }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
         let receipt =
             |class, duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate };
         if let Some(before) = self.letters.get(&posting.id) {
@@ -238,7 +274,7 @@ impl State {
             return Err(Error::QueueFull(posting.to.clone()));
         }
         let class = posting.class_for(receiver.status.is_busy());
-        self.insert_letter(posting, class);
+        self.insert_letter(posting, class, at);
         self.sessions.change(&posting.to, |row| {
             row.session.pending += 1;
             if class != Class::Control && !row.session.status.is_busy() {
@@ -251,11 +287,21 @@ impl State {
         Ok(receipt(class, false))
     }
 
-    fn insert_letter(&mut self, posting: &Posting, class: Class) {
+    fn insert_letter(&mut self, posting: &Posting, class: Class, at: Millis) {
         let place = self.letters.rows().len() as u64 + 1;
         let body = Some(posting.body.as_str().into());
         self.unread.put((posting.to.clone(), place), posting.id.clone());
-        self.letters.put(posting.id.clone(), Stored { place, to: posting.to.clone(), class, body, input: None });
+        let letter = Stored {
+            place,
+            to: posting.to.clone(),
+            class,
+            sender: posting.sender.clone(),
+            posted: at,
+            consumed: None,
+            body,
+            input: None,
+        };
+        self.letters.put(posting.id.clone(), letter);
     }
 
     fn queue_run(&mut self, session: &Session, id: &RunId, report: Option<Report>, at: Millis) {
@@ -358,6 +404,7 @@ fn change_row(session: &mut Session, change: &RowChange) {
     set(&mut session.agent, &change.agent);
     set(&mut session.cwd, &change.cwd);
     set(&mut session.policy, &change.policy);
+    set(&mut session.stopped, &change.stopped);
     set(&mut session.base, &change.base);
     set(&mut session.activity, &change.activity);
     set(&mut session.ended, &change.ended);

@@ -4,7 +4,7 @@
 
 use super::fault::Result;
 use super::value::{int, json, session_id, status, text, word};
-use crate::ready::{Asking, Consume, Posting, Ready};
+use crate::ready::{Asking, Consume, Done, Posting, Ready};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::{Class, Millis, RunId, SessionId, Status};
 use rusqlite::types::Value;
@@ -14,13 +14,6 @@ use std::sync::Arc;
 
 /// Sessions whose numbers are remembered; past it, all are forgotten and read again.
 const REMEMBERED: usize = 4096;
-
-/// What was done, for the answer.
-pub(super) struct Done {
-    pub(super) epoch: u64,
-    pub(super) seq: u64,
-    pub(super) receipts: Vec<Receipt>,
-}
 
 /// What never changes about a session that is in the file.
 #[derive(Clone)]
@@ -48,8 +41,11 @@ impl Hand {
         if let Some(once) = &work.once {
             desk.first_time(once)?;
         }
+        if let Some(change) = &work.board {
+            return Ok(Done { task: Some(desk.change_board(change)?), ..Done::default() });
+        }
         let Some((session, fence)) = &work.by else {
-            return Ok(Done { epoch: 0, seq: 0, receipts: desk.open_and_post(work)? });
+            return Ok(Done { receipts: desk.open_and_post(work)?, ..Done::default() });
         };
         let place = self.place(connection, session)?;
         let (epoch, seq) = desk.write_log(session, &place, *fence, work, kept)?;
@@ -58,10 +54,15 @@ impl Hand {
         desk.change_runs(&place, &work.runs)?;
         desk.change_asks(&place, &work.asks)?;
         desk.change_waits(&place, &work.waits)?;
+        let mut returned = Vec::new();
+        if work.row.status.is_some_and(Status::is_ended) {
+            returned.extend(desk.return_tasks(session, place.tree)?);
+        }
         for session in &work.archive {
             desk.run("UPDATE sessions SET archived = 1 WHERE id = ?1", [session.as_str()])?;
+            returned.extend(desk.return_tasks(session, place.tree)?);
         }
-        Ok(Done { epoch, seq, receipts })
+        Ok(Done { epoch, seq, receipts, returned, task: None })
     }
 
     fn place(&mut self, connection: &Connection, session: &SessionId) -> Result<Place> {
@@ -81,24 +82,24 @@ impl Hand {
 }
 
 /// One operation at work.
-struct Desk<'c> {
-    connection: &'c Connection,
-    at: Millis,
+pub(super) struct Desk<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) at: Millis,
 }
 
 /// A receiver as a posting finds it.
-struct Receiver {
-    n: i64,
-    tree: i64,
+pub(super) struct Receiver {
+    pub(super) n: i64,
+    pub(super) tree: i64,
     status: Status,
 }
 
 impl Desk<'_> {
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
 
-    fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
+    pub(super) fn one<T: rusqlite::types::FromSql>(&self, sql: &str, params: impl Params) -> Result<Option<T>> {
         Ok(self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
     }
 
@@ -221,6 +222,7 @@ impl Desk<'_> {
             ("cwd", words(&row.cwd)),
             ("title", words(&row.title)),
             ("policy", words(&row.policy)),
+            ("stopped", row.stopped.map(|stopped| Value::Integer(stopped.into()))),
             ("activity", row.activity.map(Value::Integer)),
             ("started", row.started.map(Value::Integer)),
             ("ended", row.ended.map(|ended| or_null(ended.map(Value::Integer)))),
@@ -245,12 +247,20 @@ impl Desk<'_> {
         for session in &work.open {
             self.open(session)?;
         }
-        work.post.iter().map(|posting| self.post(posting)).collect()
+        let mut receipts = work.post.iter().map(|posting| self.post(posting)).collect::<Result<Vec<_>>>()?;
+        for holding in &work.hold {
+            receipts.push(self.hold(holding)?);
+        }
+        for release in &work.release {
+            receipts.extend(self.release(release)?);
+        }
+        Ok(receipts)
     }
 
     fn open(&self, session: &Session) -> Result<()> {
         self.check_names(session)?;
         self.check_label(session)?;
+        self.check_name(session)?;
         self.check_fork(session)?;
         if let Some(parent) = &session.parent {
             self.number(parent)?;
@@ -261,7 +271,7 @@ impl Desk<'_> {
         self.insert_head(n, session)
     }
 
-    fn number(&self, session: &SessionId) -> Result<i64> {
+    pub(super) fn number(&self, session: &SessionId) -> Result<i64> {
         let n = self.one("SELECT n FROM sessions WHERE id = ?1", [session.as_str()])?;
         n.ok_or_else(|| Error::NoSession(session.clone()).into())
     }
@@ -294,6 +304,20 @@ impl Desk<'_> {
         Ok(())
     }
 
+    /// Of the live agents of a tree, one has a name.
+    fn check_name(&self, session: &Session) -> Result<()> {
+        let Some(name) = &session.name else { return Ok(()) };
+        let holder: Option<String> = self.one(
+            "SELECT id FROM sessions WHERE tree = (SELECT n FROM sessions WHERE id = ?1) AND name = ?2 AND archived = 0
+                 AND status NOT IN ('done', 'failed', 'killed', 'timeout', 'interrupted')",
+            [session.root.as_str(), name],
+        )?;
+        match holder {
+            Some(holder) => Err(Error::Taken { what: format!("name `{name}`"), holder }.into()),
+            None => Ok(()),
+        }
+    }
+
     fn check_fork(&self, session: &Session) -> Result<()> {
         let Some(fork) = &session.fork else { return Ok(()) };
         let of = self.number(&fork.of)?;
@@ -308,9 +332,9 @@ impl Desk<'_> {
         self.run(
             "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
                  title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended,
-                 cleanup)
+                 cleanup, name, stopped)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
             params![
                 n,
                 session.id.as_str(),
@@ -340,6 +364,8 @@ impl Desk<'_> {
                 session.started,
                 session.ended,
                 session.cleanup,
+                session.name,
+                session.stopped,
             ],
         )?;
         Ok(())
@@ -368,7 +394,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn post(&self, posting: &Posting) -> Result<Receipt> {
+    pub(super) fn post(&self, posting: &Posting) -> Result<Receipt> {
         if let Some(receipt) = self.posted_before(posting)? {
             return Ok(receipt);
         }
@@ -376,8 +402,16 @@ impl Desk<'_> {
         self.check_room(posting, &receiver)?;
         let class = posting.class_for(receiver.status.is_busy());
         self.run(
-            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
+            "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![
+                posting.id.as_str(),
+                receiver.n,
+                receiver.tree,
+                word(&class)?,
+                self.at,
+                posting.sender.as_ref().map(SessionId::as_str),
+                posting.body
+            ],
         )?;
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
         if class != Class::Control && !receiver.status.is_busy() {
@@ -391,7 +425,7 @@ impl Desk<'_> {
     }
 
     /// An id is good for one letter, also long after that letter was read.
-    fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
+    pub(super) fn posted_before(&self, posting: &Posting) -> Result<Option<Receipt>> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT s.id, l.class FROM letters l JOIN sessions s ON s.n = l.session WHERE l.id = ?1")?;
@@ -405,7 +439,7 @@ impl Desk<'_> {
         Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
     }
 
-    fn receiver(&self, session: &SessionId) -> Result<Receiver> {
+    pub(super) fn receiver(&self, session: &SessionId) -> Result<Receiver> {
         let mut statement =
             self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
         let mut rows = statement.query([session.as_str()])?;

@@ -1,10 +1,12 @@
 //! The default store: one SQLite file in the state directory, one thread that writes it, a few connections that read it.
 
 mod apply;
+mod board;
 mod check;
 mod fault;
 mod file;
 mod lock;
+mod messages;
 mod read;
 mod readers;
 mod value;
@@ -13,16 +15,16 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use crate::ready::Ready;
+use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, Committed, Error, Fence, Find, Kept, Mail, OnKept, Page, Query, Receipt, Run, Session, Span,
-    Store,
+    Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
+    Page, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
 use lock::Lock;
 use proto::entry::Stored;
-use proto::{AskId, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Letter, LetterId, RunId, SessionId};
 use readers::Readers;
 use rusqlite::Connection;
 use std::path::Path;
@@ -72,7 +74,7 @@ impl Sqlite {
         self.writer.as_ref().map_or((0, 0), |writer| writer.counts())
     }
 
-    async fn write(&self, work: Ready) -> Result<apply::Done, Error> {
+    async fn write(&self, work: Ready) -> Result<Done, Error> {
         match &self.writer {
             Some(writer) => writer.write(work).await,
             None => Err(Error::Disk {
@@ -86,12 +88,20 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn commit(&self, session: &SessionId, fence: Fence, batch: Batch) -> Result<Committed, Error> {
-        let done = self.write(Ready::commit(session, fence, batch)?).await?;
-        Ok(Committed { epoch: done.epoch, seq: done.seq, receipts: done.receipts })
+        Ok(self.write(Ready::commit(session, fence, batch)?).await?.committed())
     }
 
     async fn deliver(&self, mail: Mail) -> Result<Vec<Receipt>, Error> {
         Ok(self.write(Ready::mail(mail)?).await?.receipts)
+    }
+
+    async fn change_board(&self, change: BoardChange) -> Result<BoardTask, Error> {
+        self.write(Ready::board(change)?).await?.changed()
+    }
+
+    async fn board(&self, root: &SessionId, query: &BoardQuery) -> Result<Vec<BoardTask>, Error> {
+        let (root, query) = (root.clone(), query.clone());
+        self.readers.read(move |db| board::board(db, &root, &query)).await
     }
 
     async fn wake(&self, session: &SessionId) -> Result<Awake, Error> {
@@ -144,6 +154,16 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::entries(db, &session, span)).await
     }
 
+    async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| messages::held(db, &query)).await
+    }
+
+    async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| messages::sent(db, &query)).await
+    }
+
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
         let run = run.clone();
         self.readers.read(move |db| read::run(db, &run)).await
@@ -186,6 +206,11 @@ impl Store for Sqlite {
 
     async fn cursor(&self) -> Result<u64, Error> {
         self.readers.read(read::cursor).await
+    }
+
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        let letter = letter.clone();
+        self.readers.read(move |db| read::cursor_before(db, &letter)).await
     }
 
     async fn check(&self) -> Result<Vec<String>, Error> {

@@ -4,7 +4,7 @@ use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
 use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Query, Run, Scope, Session, Span};
 use proto::entry::Stored;
-use proto::{AskId, Letter, RunId, SessionId};
+use proto::{AskId, Letter, LetterId, RunId, SessionId};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params, params_from_iter};
 
@@ -42,7 +42,7 @@ pub(super) mod asked {
     }
 }
 
-fn all<T>(
+pub(super) fn all<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -65,7 +65,7 @@ pub(super) fn session(connection: &Connection, id: &SessionId) -> Result<Option<
     Ok(sessions(connection, "WHERE s.id = ?1", [id.as_str()])?.pop())
 }
 
-fn number(connection: &Connection, id: &SessionId) -> Result<Option<i64>> {
+pub(super) fn number(connection: &Connection, id: &SessionId) -> Result<Option<i64>> {
     let mut statement = prepare(connection, "SELECT n FROM sessions WHERE id = ?1")?;
     Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
 }
@@ -108,6 +108,12 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
         Find::Label { label, owner: None } => {
             sessions(connection, &format!("WHERE s.label = ?1 AND s.archived = 0 AND {NOT_ENDED} {newest}"), [label])
         }
+        Find::Named { root, name } => {
+            let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+            let clauses =
+                format!("WHERE s.tree = ?1 AND s.name = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}");
+            sessions(connection, &clauses, params![tree, name])
+        }
         Find::NewestIn(cwd) => sessions(
             connection,
             "WHERE s.cwd = ?1 AND s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
@@ -123,19 +129,19 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
 
 /// The clauses of a page, with their values.
 #[derive(Default)]
-struct Clauses {
-    sql: String,
-    values: Vec<Value>,
+pub(super) struct Clauses {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
 }
 
 impl Clauses {
-    fn and(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
+    pub(super) fn and(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(" AND ");
         self.sql.push_str(clause);
         self.values.extend(values);
     }
 
-    fn and_text(&mut self, clause: &str, text: &str) {
+    pub(super) fn and_text(&mut self, clause: &str, text: &str) {
         self.and(clause, [Value::Text(text.to_owned())]);
     }
 }
@@ -393,6 +399,13 @@ pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     Ok(cursor.unwrap_or(0) as u64)
 }
 
-fn most(limit: usize) -> i64 {
+pub(super) fn cursor_before(connection: &Connection, letter: &LetterId) -> Result<u64> {
+    let sql = "SELECT e.id FROM letters l JOIN entries e ON e.session = l.session AND e.seq = l.consumed_seq \
+               WHERE l.id = ?1";
+    let entry: Option<i64> = prepare(connection, sql)?.query_row([letter.as_str()], |row| row.get(0)).optional()?;
+    entry.map_or_else(|| cursor(connection), |entry| Ok((entry as u64).saturating_sub(1)))
+}
+
+pub(super) fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -49,7 +49,7 @@ pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str> {
     row.get_ref(column)?.as_str().map_err(|error| Fault::Unreadable(error.to_string()))
 }
 
-fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> {
+pub(super) fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> {
     row.get_ref(column)?.as_str_or_null().map_err(|error| Fault::Unreadable(error.to_string()))
 }
 
@@ -57,7 +57,7 @@ fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>> 
 pub(super) const SESSION: &str = "SELECT s.id, s.key, s.owner, s.agent, s.model, s.parent, s.root, s.depth, s.path, s.kind, s.driver, s.mode, \
      s.title, s.label, s.cwd, s.policy, s.fork_of, s.fork_seq, s.archived, s.status, s.run, s.created, s.activity, \
      s.started, s.ended, h.seq, h.base, h.pending, h.epoch, h.context_tokens, h.attempts, h.attempt_seq, \
-     h.input, h.output, h.cache_read, h.cache_write, h.cost, s.cleanup \
+     h.input, h.output, h.cache_read, h.cache_write, h.cost, s.cleanup, s.name, s.stopped \
      FROM sessions s JOIN heads h ON h.n = s.n ";
 
 pub(super) fn session(row: &Row<'_>) -> Result<Session> {
@@ -98,6 +98,8 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
         attempt_seq: unsigned(row, 31)?,
         usage: usage(row, 32)?,
         cleanup: row.get(37)?,
+        name: row.get(38)?,
+        stopped: row.get(39)?,
     })
 }
 

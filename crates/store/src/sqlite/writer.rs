@@ -6,10 +6,10 @@
 //! An operation that is refused must not take its neighbours along. One that can only be refused before its first row
 //! ([`Ready::is_refused_early`]) needs nothing for that; every other one runs in a savepoint, unless it is alone.
 
-use super::apply::{Done, Hand};
+use super::apply::Hand;
 use super::fault::{Fault, Place, Result};
 use super::lock::Lock;
-use crate::ready::Ready;
+use crate::ready::{Done, Ready};
 use crate::{Error, Kept, OnKept};
 use rusqlite::Connection;
 use std::sync::atomic::{AtomicU64, Ordering};

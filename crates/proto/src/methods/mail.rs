@@ -1,0 +1,107 @@
+//! Mail between sessions, as methods and tools show it (C3, C4).
+
+use crate::{Millis, SessionId, Status};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Mail from a person.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MailInput {
+    /// A name, `main` or `*` of the tree that `session` belongs to; or a session's id, key or label; or a peer's address.
+    pub to: String,
+    /// Text, or an object with a `type`: `shutdown_request`, `plan_approval_response`.
+    pub message: serde_json::Value,
+    /// A session of the tree whose names are meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MailOutput {
+    /// `ok` when somebody gets it, else `error`.
+    pub status: String,
+    pub receipts: Vec<MailReceipt>,
+    /// What an answer to a formal question has to repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// What became of one copy of a message.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MailReceipt {
+    /// The address it went to.
+    pub to: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    pub state: MailState,
+    /// Why it did not arrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MailState {
+    /// In the receiver's inbox, on disk.
+    Queued,
+    /// In the receiver's log.
+    Delivered,
+    /// A person must let it in.
+    Held,
+    Refused,
+    Expired,
+    /// Nobody is there.
+    Unreachable,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PeersInput {
+    /// Whom this session can write to; without it, every live session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct PeersOutput {
+    pub peers: Vec<PeerRow>,
+}
+
+/// Somebody to write to.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerRow {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What to write into `to`.
+    pub address: String,
+    pub agent: String,
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// `tree`, `machine` or `remote`.
+    #[serde(rename = "where")]
+    pub place: Place,
+    pub last_activity: Millis,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    Tree,
+    Machine,
+    Remote,
+}

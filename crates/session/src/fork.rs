@@ -1,0 +1,39 @@
+//! Forks: a session that stands on another one's log up to an entry, by reference.
+//!
+//! The other one was in the middle of something there. A fork is not: what was open is closed for it, in memory and always
+//! in the same words, so that the two conversations stay the same bytes up to that point.
+
+use crate::view::View;
+use proto::entry::{CallResult, Ended, State, Stored};
+use proto::{Entry, Outcome};
+use store::Session;
+
+/// What a fork reads as the result of every call that was open where it stands.
+const ELSEWHERE: &str =
+    "This call belongs to the session you were forked from, which goes on without you: its outcome stays there.";
+
+/// A session's entries as it reads them itself: with the borrowed ones brought to an end.
+pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
+    let Some(fork) = &row.fork else { return entries };
+    let end = entries.partition_point(|stored| stored.seq <= fork.seq);
+    let view = View::of(entries[..end].iter().map(|stored| (stored.seq, &stored.entry)));
+    let at = entries[..end].last().map_or(row.created, |stored| stored.at);
+    let closed = view.open().iter().map(|open| {
+        Entry::Result(CallResult {
+            call: open.call.id.clone(),
+            state: State::Ok,
+            output: ELSEWHERE.into(),
+            data: None,
+            ms: 0,
+            ends_turn: false,
+            shutdown: None,
+        })
+    });
+    let over = view.answering().map(|now| {
+        let run = now.run.clone();
+        Entry::Ended(Ended { run, outcome: Outcome::Ok, code: None, message: None, hint: None })
+    });
+    let made: Vec<Stored> = closed.chain(over).map(|entry| Stored { seq: fork.seq, at, entry }).collect();
+    entries.splice(end..end, made);
+    entries
+}
