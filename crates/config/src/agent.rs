@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::document::{Node, Place, excerpt};
-use crate::permission::{self, Placed};
+use crate::permission::{self, Ceilings, Placed};
 use crate::section::Notes;
 use crate::{Error, model, visibility};
 
@@ -29,6 +29,8 @@ pub struct Agent {
     /// A hard limit on model calls in one run.
     pub steps: Option<u32>,
     pub permission: Vec<Rule>,
+    /// What of them nothing below can lift; `user` is of no use here, since rules of an agent are no ceiling.
+    pub ceilings: Ceilings,
     /// Which tools the agent is shown: wildcards in order, the last one that matches a name decides. The list form
     /// `["read", "grep"]` is kept as "nothing but these".
     pub tools: Vec<(String, bool)>,
@@ -58,12 +60,14 @@ impl Agent {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<(Self, Vec<Placed>), Error> {
         let (mut agent, mut places) = (Self::default(), Vec::new());
         let owned = |node: &Node| node.text().map(|text| Some(text.to_owned()));
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             let node = &field.node;
             match field.key.as_str() {
                 "model" => agent.model = Some(model(node)?),
-                "variant" => agent.variant = owned(node)?,
+                "variant" => {
+                    agent.variant = owned(node)?;
+                    notes.warn(field, format_args!("`{}` is accepted, but nothing uses it yet", node.path));
+                }
                 "temperature" => agent.temperature = Some(node.number(0.0, 2.0)?),
                 "top_p" => agent.top_p = Some(node.number(0.0, 1.0)?),
                 "prompt" => agent.prompt = owned(node)?,
@@ -82,7 +86,8 @@ impl Agent {
                 _ => drop(agent.options.insert(field.key.clone(), node.json())),
             }
         }
-        agent.permission = permission::rules(&places);
+        agent.permission = permission::all(&places);
+        agent.ceilings = Ceilings::of(&places);
         Ok((agent, places))
     }
 }

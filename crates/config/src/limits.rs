@@ -81,7 +81,6 @@ pub(crate) const KEYS: &[&str] = &[
 impl Limits {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let mut limits = Self::default();
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             let node = &field.node;
             match field.key.as_str() {

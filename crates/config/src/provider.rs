@@ -100,7 +100,6 @@ const MOST_TOKENS: u64 = 1_000_000_000;
 impl Provider {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let mut read = Self::default();
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "wire" => read.wire = Some(field.node.choice(WIRES)?),

@@ -5,13 +5,15 @@ use proto::Action::{Allow, Ask, Deny};
 use serde_json::json;
 
 use super::*;
+use crate::read::LARGEST_FILE;
+use std::fs;
 
 fn env() -> Environment {
     [("KEY", "hunter2"), ("PORT", "8080")].into_iter().collect()
 }
 
 fn read(text: &str) -> Result<Loaded, Error> {
-    parse("convoke.jsonc", text, &env())
+    resolve::parse("convoke.jsonc", text, &env())
 }
 
 #[track_caller]
@@ -41,7 +43,8 @@ fn warnings(text: &str) -> String {
 fn no_file_is_no_settings() {
     let home = tempfile::tempdir().unwrap();
     let loaded = load(&Paths::under(home.path()), &env()).unwrap();
-    assert_eq!((loaded.config, loaded.warnings), (Config::default(), Vec::new()));
+    let other = loaded.config.other.clone();
+    assert_eq!((loaded.config, loaded.warnings), (Config { other, ..Config::default() }, Vec::new()));
 }
 
 #[test]
@@ -109,9 +112,11 @@ fn every_known_limit_can_be_set() {
 }
 
 #[test]
-fn every_untyped_section_is_accepted_silently() {
+fn every_untyped_section_is_accepted_and_said_to_be_unused_where_it_is() {
     for key in UNTYPED {
-        assert_eq!(good(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).config.other[*key], json!({"a": [1]}));
+        let loaded = read(&format!(r#"{{"{key}": {{"a": [1]}}}}"#)).unwrap();
+        assert_eq!(loaded.config.other[*key], json!({"a": [1]}));
+        assert_eq!(loaded.warnings.len(), usize::from(UNUSED.contains(key)), "{key}: {:?}", loaded.warnings);
     }
 }
 
@@ -226,7 +231,9 @@ fn permissions_keep_their_order_and_their_place() {
         (Rule::new("bash", "git push*", Deny), "convoke.jsonc:5".to_owned()),
         (Rule::new("*", "*", Deny), "convoke.jsonc:7".to_owned()),
     ];
-    assert_eq!(loaded.rule_places, expected);
+    let places = loaded.rule_places.iter();
+    let places: Vec<_> = places.map(|p| (p.rule.clone(), format!("{}:{}", p.origin.file, p.origin.line))).collect();
+    assert_eq!(places, expected);
     assert_eq!(loaded.config.permission, expected.map(|(rule, _)| rule));
     assert_eq!(good(r#"{"permission": "allow"}"#).config.permission, [Rule::new("*", "*", Allow)]);
 }
@@ -235,7 +242,7 @@ fn permissions_keep_their_order_and_their_place() {
 fn an_agent_is_read_and_its_unknown_keys_are_options() {
     let loaded = good(
         r#"{ "agent": { "Reviewer": {
-            "description": "reads", "mode": "subagent", "model": "a/b", "variant": "high", "temperature": 0.2, "top_p": 1,
+            "description": "reads", "mode": "subagent", "model": "a/b", "temperature": 0.2, "top_p": 1,
             "prompt": "be kind", "hidden": true, "color": "blue", "steps": 4, "tools": { "bash": false },
             "options": { "seed": 1 }, "reasoningEffort": "low",
             "permission": { "edit": "deny" }
@@ -247,7 +254,7 @@ fn an_agent_is_read_and_its_unknown_keys_are_options() {
     assert_eq!(Value::Object(reviewer.options.clone()), json!({"seed": 1, "reasoningEffort": "low"}));
     assert_eq!(reviewer.tools, [("bash".to_owned(), false)]);
     assert_eq!(reviewer.permission, [Rule::new("edit", "*", Deny)]);
-    assert_eq!(loaded.agent_rule_places["reviewer"][0].1, "convoke.jsonc:5");
+    assert_eq!(loaded.agent_rule_places["reviewer"][0].origin.line, 5);
     let plan = &loaded.config.agent["plan"];
     assert!(plan.disable && !reviewer.disable);
     assert_eq!(
@@ -275,10 +282,10 @@ fn odd_things_are_warnings() {
         "model": "a/b",
         "model": "c/d"
     }"#), @"
-    convoke.jsonc:5: the variable `NONE` of `provider.p.base_url` is not set; nothing is put in its place
-    convoke.jsonc:7: `model` is set twice; the later one counts
-    convoke.jsonc:2: unknown key `permision` is ignored; the nearest known key is `permission`
     convoke.jsonc:3: `limits.depth` is set twice; the later one counts
+    convoke.jsonc:7: `model` is set twice; the later one counts
+    convoke.jsonc:5: the variable `NONE` of `provider.p.base_url` is not set; nothing is put in its place
+    convoke.jsonc:2: unknown key `permision` is ignored; the nearest known key is `permission`
     convoke.jsonc:3: unknown key `limits.dept` is ignored; the nearest known key is `depth`
     convoke.jsonc:3: unknown key `limits.cost_usd` is ignored; the nearest known key is `costUsd`
     convoke.jsonc:4: unknown key `sandbox.mod` is ignored; the nearest known key is `mode`

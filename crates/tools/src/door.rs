@@ -209,12 +209,12 @@ pub struct Output {
     pub failed: bool,
     /// The turn is over with this call.
     pub ends_turn: bool,
-    /// Deferred tools the model may call from here on.
-    pub loads: Vec<String>,
     /// The session's answer to the question whether it may be shut down.
     pub shutdown: Option<bool>,
     /// What the session is from here on.
     pub becomes: Option<Becomes>,
+    /// Deferred tools the model may call from here on.
+    pub loads: Vec<String>,
 }
 
 /// What a call makes of its session.

@@ -237,7 +237,7 @@ impl Actor {
 
     async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        let (mut to_check, mut known, mut loads) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut to_check, mut loads, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for called in calls {
             if let Ok(output) = &called.result {
                 loads.extend(output.loads.iter().map(String::as_str));
@@ -267,7 +267,7 @@ impl Actor {
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
         }
-        batch.entries.extend(self.tools_loaded(loads));
+        batch.entries.extend(self.tools_loaded(loads.into_iter()));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.

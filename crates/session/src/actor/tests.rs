@@ -29,6 +29,7 @@ impl Processes for NoProcesses {
 fn runtime() -> Runtime {
     let hub = Hub::default();
     Runtime::new(Deps {
+        search: config::Search::On,
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),

@@ -21,8 +21,8 @@ impl Tool for ListPeers {
              directory, where it is (this task's tree, this machine, or another one) and when it last did something.",
         )
         .aliases(&["ListPeers"])
-        .json()
         .defer()
+        .json()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {
