@@ -38,7 +38,6 @@ fn runtime() -> Runtime {
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
         default_model: "offline/plain".into(),
-        search: config::Search::default(),
         between: Between::default(),
     })
 }

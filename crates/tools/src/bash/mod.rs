@@ -108,6 +108,7 @@ impl Args {
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            input: None,
         }
     }
 }
