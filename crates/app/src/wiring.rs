@@ -31,6 +31,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         outputs: home.paths.outputs(),
         default_model: default_model(home),
         search: home.loaded.config.search,
+        hooks: home.loaded.config.hooks.clone(),
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),

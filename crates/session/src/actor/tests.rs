@@ -30,6 +30,7 @@ fn runtime() -> Runtime {
     let hub = Hub::default();
     Runtime::new(Deps {
         search: config::Search::On,
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),

@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) repo: Arc<RepoDir>,
     pub(crate) limits: config::Limits,
     pub(crate) agents: BTreeMap<String, config::Agent>,
+    pub(crate) hooks: config::Hooks,
+    pub(crate) processes: Arc<dyn Processes>,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -49,24 +51,48 @@ impl World {
         agents: BTreeMap<String, config::Agent>,
         script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::made(limits, agents, config::Hooks::new(), Arc::new(NoProcesses), script)
+    }
+
+    /// With hooks, whose commands `processes` plays.
+    pub(crate) fn hooked(
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::made(config::Limits::default(), BTreeMap::new(), hooks, processes, script)
+    }
+
+    fn made(
+        limits: config::Limits,
+        agents: BTreeMap<String, config::Agent>,
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let hub = Hub::default();
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
-        let rt = runtime(&store, &hub, &fake, &limits, &agents);
-        Self { rt, hub, store, fake, repo, limits, agents }
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes);
+        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes }
+    }
+
+    /// A runtime over the same store.
+    fn again(&self) -> Runtime {
+        runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.hooks, &self.processes)
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
     pub(crate) async fn restart(&mut self) {
         self.rt.stop().await;
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
     /// A new gateway takes over while the old one still believes it owns the sessions.
     pub(crate) async fn take_over(&mut self) {
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
@@ -161,6 +187,8 @@ fn runtime(
     fake: &FakeModel,
     limits: &config::Limits,
     agents: &BTreeMap<String, config::Agent>,
+    hooks: &config::Hooks,
+    processes: &Arc<dyn Processes>,
 ) -> Runtime {
     let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
     let configured = llm::Configured {
@@ -174,10 +202,11 @@ fn runtime(
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
         agents: Agents::new(agents, None, &[]).unwrap(),
         limits: limits.clone(),
-        processes: Arc::new(NoProcesses),
+        processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
         search: config::Search::default(),
+        hooks: hooks.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },

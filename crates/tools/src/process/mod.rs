@@ -21,7 +21,7 @@ mod runner;
 mod tree;
 mod wire;
 
-pub use env::clean_env;
+pub use env::{clean_env, shell};
 pub use link::Reaper;
 pub use reaper::reaper_main;
 pub use runner::runner_main;

@@ -109,6 +109,10 @@ impl Output {
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
             }
             Seen::Status { session_id, status: Status::Retrying } => self.line(session_id, "… trying again"),
+            Seen::Hook { session_id, event, command, error } => {
+                let (command, error) = (one_line(command, 60), one_line(error, 160));
+                self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
+            }
             Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
@@ -167,6 +171,9 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "agent": agent,
             "permission": permission,
             "patterns": patterns,
+        }),
+        Seen::Hook { session_id, event, command, error } => json!({
+            "type": "hook", "sessionId": session_id, "event": event, "command": command, "error": error,
         }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
     })
