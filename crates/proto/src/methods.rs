@@ -141,6 +141,8 @@ methods! {
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
     /// Agents that can be used here.
     "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// The hooks that are set, and how each has fared since the gateway started.
+    "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -846,6 +848,29 @@ pub struct AgentRow {
     pub model: Option<String>,
     pub native: bool,
     pub hidden: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HooksOutput {
+    pub hooks: Vec<HookRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRow {
+    /// What it hangs on, such as `tool.before`.
+    pub event: String,
+    /// A wildcard over what the event is about.
+    #[serde(rename = "match")]
+    pub only: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// How often it was started.
+    pub runs: u64,
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

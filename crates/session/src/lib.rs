@@ -13,6 +13,7 @@ pub mod directory;
 mod doors;
 mod fork;
 mod grant;
+mod hooks;
 pub mod hub;
 mod mention;
 mod registry;

@@ -9,6 +9,7 @@ use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -44,6 +46,7 @@ pub struct Deps {
     pub default_model: String,
     /// When models are told tools by name only.
     pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
     /// Takes mail to other gateways.
     pub courier: Arc<dyn Courier>,
@@ -101,6 +104,7 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
@@ -164,6 +168,7 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
@@ -180,6 +185,7 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
@@ -590,21 +596,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -635,6 +636,40 @@ impl Runtime {
 impl Inner {
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
     }
 
     /// A hint that a session's inbox has something. An actor is started if there is none.

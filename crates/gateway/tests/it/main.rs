@@ -64,6 +64,7 @@ impl World {
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
             search: config::Search::default(),
+            hooks: config::Hooks::new(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
