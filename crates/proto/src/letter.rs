@@ -48,7 +48,13 @@ pub struct Letter {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Sender {
     Person,
-    Session { id: SessionId },
+    Session {
+        id: SessionId,
+    },
+    /// A session of another gateway, by the address that answers it.
+    Peer {
+        address: String,
+    },
     Runtime,
 }
 

@@ -131,6 +131,8 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail from a session of another gateway, which is let in, held for a person, or refused.
+    "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
     /// Open questions to a person.

@@ -6,6 +6,7 @@
 mod actor;
 pub mod agents;
 mod brake;
+pub mod courier;
 mod budget;
 pub mod decide;
 pub mod directory;
@@ -23,8 +24,9 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -4,6 +4,7 @@
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
 use crate::brake::Brake;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -16,6 +17,7 @@ use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -43,6 +45,16 @@ pub struct Deps {
     /// When models are told tools by name only.
     pub search: config::Search,
     pub between: Between,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
@@ -94,6 +106,9 @@ pub(crate) struct Inner {
     default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -170,12 +185,15 @@ impl Runtime {
             default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -444,17 +462,31 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -595,6 +627,10 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     /// A hint that a session's inbox has something. An actor is started if there is none.
     pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
         if self.stop.is_cancelled() {

@@ -1,7 +1,7 @@
 //! The door itself: what a backend is asked, and the words for it.
 
 use crate::purse::Purse;
-use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Refused, Release, Sent, SentQuery};
+use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Parcel, Refused, Release, Sent, SentQuery};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
@@ -63,6 +63,9 @@ pub trait Store: Send + Sync {
 
     /// Letters kept back for a person, newest first.
     async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error>;
+
+    /// Mail that waits for other gateways, oldest first.
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error>;
 
     /// Letters from session to session, newest first.
     async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;
@@ -306,6 +309,8 @@ pub struct Batch {
     pub runs: Vec<RunChange>,
     pub asks: Vec<AskChange>,
     pub waits: Vec<WaitChange>,
+    /// Mail to other gateways, to be kept until they have it.
+    pub send: Vec<Parcel>,
     /// Sessions to hide: children whose end this commit takes in.
     pub archive: Vec<SessionId>,
     pub row: RowChange,
@@ -347,6 +352,10 @@ pub struct Mail {
     pub hold: Vec<Hold>,
     /// What a person decided about held letters.
     pub release: Vec<Release>,
+    /// Mail to other gateways, to be kept until they have it.
+    pub send: Vec<Parcel>,
+    /// What they have, or will never take: out of the outbox.
+    pub sent: Vec<LetterId>,
 }
 
 /// A call that counts once, and what its caller is told however often it comes.

@@ -7,6 +7,7 @@ mod board;
 mod door;
 pub mod memory;
 mod messages;
+mod outbox;
 #[cfg(feature = "power")]
 mod power;
 mod purse;
@@ -23,5 +24,6 @@ pub use board::{
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
+pub use outbox::Parcel;
 pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -2,8 +2,8 @@
 //! the one writer has nothing left to do but write.
 
 use crate::{
-    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Post, Receipt, Release,
-    RowChange, RunChange, Session, WaitChange,
+    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
+    Release, RowChange, RunChange, Session, WaitChange,
 };
 use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
 use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId};
@@ -23,6 +23,8 @@ pub(crate) struct Ready {
     pub(crate) post: Vec<Posting>,
     pub(crate) hold: Vec<Holding>,
     pub(crate) release: Vec<Release>,
+    pub(crate) send: Vec<Parcel>,
+    pub(crate) sent: Vec<LetterId>,
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
@@ -117,6 +119,8 @@ impl Ready {
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: Vec::new(),
             release: Vec::new(),
+            send: batch.send,
+            sent: Vec::new(),
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
@@ -138,6 +142,8 @@ impl Ready {
             post: mail.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: mail.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,
             release: mail.release,
+            send: mail.send,
+            sent: mail.sent,
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),
@@ -158,7 +164,8 @@ impl Ready {
         let post: usize = self.post.iter().map(|posting| posting.body.len()).sum();
         let hold: usize = self.hold.iter().map(|holding| holding.posting.body.len()).sum();
         let open: usize = self.open.iter().map(|session| session.policy.len() + session.key.len()).sum();
-        entries + post + hold + open + self.board.as_ref().map_or(0, BoardChange::bytes)
+        let send: usize = self.send.iter().map(|parcel| parcel.body.len()).sum();
+        entries + post + hold + send + open + self.board.as_ref().map_or(0, BoardChange::bytes)
     }
 
     /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
@@ -168,6 +175,7 @@ impl Ready {
             && self.post.is_empty()
             && self.hold.is_empty()
             && self.release.is_empty()
+            && self.send.is_empty()
             && self.waits.is_empty()
     }
 }
@@ -187,7 +195,7 @@ impl Posting {
         };
         let sender = match letter.from {
             Sender::Session { id } => Some(id),
-            Sender::Person | Sender::Runtime => None,
+            Sender::Person | Sender::Peer { .. } | Sender::Runtime => None,
         };
         Self { id: letter.id, to: letter.to, class: letter.class, person: false, queue: None, run, sender, body }
     }

@@ -472,6 +472,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
         runs: commit.runs.iter().map(run_change).collect(),
         asks: commit.asks.iter().map(|change| ask_change(change, id, root)).collect(),
         waits: commit.waits.iter().map(wait_change).collect(),
+        send: vec![],
         row: RowChange {
             status: commit.status,
             base: commit.base,

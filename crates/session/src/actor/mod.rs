@@ -262,7 +262,7 @@ impl Actor {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
-        let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
+        let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
         let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
@@ -281,6 +281,9 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        if leaves {
+            self.rt.outbox.notify_one();
+        }
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
         }

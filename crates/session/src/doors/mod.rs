@@ -23,7 +23,7 @@ use rules::mode::Mode;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use store::{Post, Session};
+use store::{Parcel, Post, Session};
 
 /// The session that makes a call, as it was when it made it.
 pub(crate) struct Caller {
@@ -49,11 +49,12 @@ pub(crate) struct Caller {
 pub(crate) struct Effects {
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Post>,
+    pub(crate) send: Vec<Parcel>,
 }
 
 impl Effects {
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.post.is_empty()
+        self.open.is_empty() && self.post.is_empty() && self.send.is_empty()
     }
 }
 
@@ -126,7 +127,7 @@ impl tools::Directory for Doors {
     }
 
     async fn peers(&self) -> Result<Vec<PeerRow>, Error> {
-        self.rt.peers(Some(&self.caller.row)).await
+        self.rt.peers(Some(&self.caller.row), false).await
     }
 }
 

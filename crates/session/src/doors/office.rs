@@ -46,7 +46,10 @@ impl Office for Doors {
             asked: caller.asked.as_deref(),
         };
         let out = self.rt.write_mail(&author, &mail).await?;
-        self.prepare(|effects| effects.post.extend(out.post));
+        self.prepare(|effects| {
+            effects.post.extend(out.post);
+            effects.send.extend(out.send);
+        });
         Ok(out.mailed)
     }
 

@@ -189,6 +189,7 @@ fn runtime(
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
         search: config::Search::default(),
+        courier: Arc::new(convoke_session::courier::Nowhere),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },

@@ -99,6 +99,7 @@ macro_rules! every_rule {
             held_letters_are_bounded_per_receiver,
             held_letters_come_in_pages,
             letters_between_sessions_are_listed,
+            the_outbox_keeps_what_others_do_not_have_yet,
             a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,

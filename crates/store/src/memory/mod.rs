@@ -9,7 +9,7 @@ mod table;
 use crate::ready::{Done, Ready};
 use crate::{
     Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, PageKey, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
+    Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
@@ -249,6 +249,10 @@ impl Store for Memory {
             }
             Ok(reached.contains(to))
         })
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.read(|state| Ok(state.outbox.rows().values().take(limit).cloned().collect()))
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

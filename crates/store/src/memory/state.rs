@@ -5,7 +5,7 @@ use super::purses;
 use super::table::Table;
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere};
-use crate::{Ask, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::{Purse, Report};
 use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
     pub(super) board: Table<(SessionId, u64), BoardTask>,
+    /// In the order they came in.
+    pub(super) outbox: Table<u64, Parcel>,
     /// Answers by idempotency key.
     pub(super) calls: Table<String, String>,
 }
@@ -79,7 +81,8 @@ impl State {
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, outbox, calls } = self;
+        outbox.settle();
         sessions.settle();
         kept.settle();
         logs.settle();
@@ -94,7 +97,8 @@ impl State {
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, outbox, calls } = self;
+        outbox.take_back();
         sessions.take_back();
         kept.take_back();
         logs.take_back();
@@ -141,6 +145,15 @@ impl State {
         for release in &work.release {
             receipts.extend(self.release(release, work.at)?);
         }
+        for parcel in &work.send {
+            self.send(parcel);
+        }
+        for id in &work.sent {
+            let place = self.outbox.rows().iter().find(|(_, parcel)| parcel.id == *id).map(|(place, _)| *place);
+            if let Some(place) = place {
+                self.outbox.remove(&place);
+            }
+        }
         if let Some((session, _)) = &work.by {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
@@ -154,6 +167,13 @@ impl State {
             }
         }
         Ok(Done { epoch, seq, receipts, returned, task: None })
+    }
+
+    fn send(&mut self, parcel: &Parcel) {
+        if self.outbox.rows().values().all(|known| known.id != parcel.id) {
+            let place = self.outbox.rows().last_key_value().map_or(0, |(place, _)| place + 1);
+            self.outbox.put(place, parcel.clone());
+        }
     }
 
     fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {

@@ -257,6 +257,21 @@ impl Desk<'_> {
         for release in &work.release {
             receipts.extend(self.release(release)?);
         }
+        for parcel in &work.send {
+            self.run(
+                "INSERT OR IGNORE INTO outbox (id, sender, address, posted, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![
+                    parcel.id.as_str(),
+                    parcel.sender.as_ref().map(SessionId::as_str),
+                    parcel.address,
+                    parcel.posted,
+                    parcel.body
+                ],
+            )?;
+        }
+        for id in &work.sent {
+            self.run("DELETE FROM outbox WHERE id = ?1", [id.as_str()])?;
+        }
         Ok(receipts)
     }
 

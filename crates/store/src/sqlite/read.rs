@@ -2,7 +2,7 @@
 
 use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
-use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Query, Run, Scope, Session, Span};
+use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Parcel, Query, Run, Scope, Session, Span};
 use proto::entry::Stored;
 use proto::{AskId, Letter, LetterId, RunId, SessionId};
 use rusqlite::types::Value;
@@ -390,6 +390,19 @@ fn kept(row: &Row<'_>) -> Result<Kept> {
 pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     let cursor: Option<i64> = prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
     Ok(cursor.unwrap_or(0) as u64)
+}
+
+pub(super) fn outbox(connection: &Connection, limit: usize) -> Result<Vec<Parcel>> {
+    let sql = "SELECT id, sender, address, posted, body FROM outbox ORDER BY n LIMIT ?1";
+    all(connection, sql, [most(limit)], |row| {
+        Ok(Parcel {
+            id: from_word(text(row, 0)?)?,
+            sender: row.get::<_, Option<String>>(1)?.as_deref().map(session_id).transpose()?,
+            address: row.get(2)?,
+            posted: row.get(3)?,
+            body: row.get(4)?,
+        })
+    })
 }
 
 pub(super) fn cursor_before(connection: &Connection, letter: &LetterId) -> Result<u64> {
