@@ -20,12 +20,14 @@ pub mod socket;
 mod sse;
 pub mod tcp;
 mod throttle;
+pub mod tls;
 pub mod tokens;
 mod ws;
 
 pub use serve::{Serve, serve};
 pub use socket::Socket;
 pub use tcp::{Listen, Tcp};
+pub use tls::Certificate;
 
 use metrics::Metrics;
 use session::Runtime;
@@ -63,6 +65,7 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn new(runtime: Runtime, identity: Identity, home: &str) -> Self {
+        let metrics = Arc::new(Metrics::new(runtime.store().clone()));
         Self {
             runtime,
             identity: Arc::new(identity),
@@ -71,7 +74,7 @@ impl Gateway {
             stop: CancellationToken::new(),
             changing: TaskTracker::new(),
             streams: TaskTracker::new(),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             described: Arc::default(),
         }
     }

@@ -12,6 +12,7 @@ mod fork;
 mod grant;
 pub mod hub;
 mod mention;
+mod patch;
 mod registry;
 mod runtime;
 mod slots;
