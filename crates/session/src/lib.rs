@@ -5,6 +5,9 @@
 
 mod actor;
 pub mod agents;
+mod brake;
+mod budget;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -16,13 +19,15 @@ mod patch;
 mod registry;
 mod runtime;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -8,8 +8,10 @@ mod commits;
 mod door;
 pub mod memory;
 mod messages;
+mod outbox;
 #[cfg(feature = "power")]
 mod power;
+mod purse;
 mod ready;
 pub mod sqlite;
 
@@ -24,4 +26,6 @@ pub use commits::Commits;
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
+pub use outbox::Parcel;
+pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -1,8 +1,11 @@
 //! Whole sessions: a script goes in at the model's end, what a person would see comes out.
 
+mod access;
 mod children;
 mod crashes;
 mod letters;
+mod limits;
 mod mail;
+mod tool_search;
 mod turns;
 mod world;
