@@ -233,6 +233,13 @@ pub enum InputPart {
     Text {
         text: String,
     },
+    /// Something to look at: an image, a PDF, a text.
+    File {
+        name: String,
+        mime: String,
+        /// In base64.
+        data: String,
+    },
     /// A mention of a subagent: dispatched before the model is called.
     Subtask {
         agent: String,

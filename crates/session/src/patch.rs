@@ -43,7 +43,7 @@ impl Runtime {
         let Some(run) = self.inner.session(session).await?.run else { return self.prompt(prompt).await };
         let id = LetterId::derived("interrupt_", run.as_str());
         let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run) }));
-        self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }).await
+        self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }, Vec::new()).await
     }
 }
 

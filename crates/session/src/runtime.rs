@@ -16,7 +16,7 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Purse, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
 use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
@@ -224,11 +224,21 @@ impl Runtime {
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
-        self.prompt_after(Vec::new(), prompt).await
+        self.prompt_with(prompt, Vec::new()).await
     }
 
-    /// The same, with something else in front of it.
-    pub(crate) async fn prompt_after(&self, mut letters: Vec<Post>, prompt: NewPrompt) -> Result<Posted, Error> {
+    /// The same with files to look at.
+    pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -240,7 +250,7 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &run, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
         letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
@@ -286,7 +296,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, run: &RunId, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -299,7 +309,8 @@ impl Runtime {
         let (subagents, primaries): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&prompt.text, &subagents);
+        let mut parts = mention::parts(&prompt.text, &subagents);
+        parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),

@@ -58,6 +58,7 @@ impl World {
     async fn start(dir: tempfile::TempDir, options: Serve) -> Self {
         let hub = Hub::default();
         let runtime = Runtime::new(Deps {
+            courier: Arc::new(session::courier::Nowhere),
             store: Arc::new(Memory::new(hub.on_kept())),
             hub,
             models: Arc::new(llm::Models::new(dir.path().to_owned(), BTreeMap::new())),

@@ -4,6 +4,7 @@
 //! its own tasks (a model's reply, a call's outcome) or from its stored inbox. It never waits for a model, a tool or a
 //! person while it could be reading letters.
 
+mod again;
 mod calls;
 mod control;
 mod money;
@@ -96,6 +97,8 @@ pub(crate) struct Actor {
     /// Which call a task runs, for one that panics.
     running: HashMap<Id, CallId>,
     thinking: bool,
+    /// How often the model call under way was made again.
+    tried: u32,
     /// Cancels all that is under way.
     work: CancellationToken,
     slot: Arc<SessionSlot>,
@@ -158,6 +161,7 @@ impl Actor {
             tasks: JoinSet::new(),
             running: HashMap::new(),
             thinking: false,
+            tried: 0,
             work: CancellationToken::new(),
             files: Arc::default(),
             report: None,
@@ -393,7 +397,7 @@ impl Actor {
         self.running.clear();
         // Children that those calls prepared are not made any more.
         self.planned.store(0, Ordering::SeqCst);
-        self.thinking = false;
+        (self.thinking, self.tried) = (false, 0);
         self.work = CancellationToken::new();
         called
     }

@@ -31,6 +31,11 @@ impl Mind {
     pub(super) fn room(&self) -> u64 {
         self.model.context.saturating_sub(self.model.output)
     }
+
+    /// How often it may be asked again when it fails for the moment.
+    pub(super) fn retries(&self) -> u32 {
+        self.provider.retries()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,9 +70,11 @@ impl Actor {
         let provider = mind.provider.clone();
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
+        self.no_longer_retrying().await?;
         self.thinking = true;
         self.tasks.spawn(async move {
             let asked = async {
+                let _turn = provider.admit().await;
                 let _slot = slot.acquire().await;
                 let mut seen = |delta: Delta| {
                     if let Delta::Text(text) = delta {
@@ -162,6 +169,7 @@ impl Actor {
         match said {
             None => Ok(()),
             Some(Ok(reply)) => {
+                self.tried = 0;
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
                 self.record(reply, model, Asked::ByTheModel).await
             }
@@ -171,6 +179,9 @@ impl Actor {
                 self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
             }
             Some(Err(error)) => {
+                if self.try_again(&error).await? {
+                    return Ok(());
+                }
                 tracing::warn!(session = %self.row.id, %error, "no reply from the model");
                 self.end(Ending::error(Code::Provider, &error.to_string(), Some(error.hint()))).await
             }
@@ -237,7 +248,7 @@ impl Actor {
     fn judged(&self, part: Part, asked: Asked) -> (Part, Option<Judged>) {
         let call = match &part {
             Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked)),
-            Part::Text(_) | Part::Reasoning(_) => None,
+            Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         };
         (part, call)
     }
@@ -270,7 +281,8 @@ fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
 fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
     match (part, call) {
         (Part::Text(text), _) => ReplyPart::Text(Text { text: text.clone() }),
-        (Part::Reasoning(text), _) => ReplyPart::Reasoning(Text { text: text.clone() }),
+        (Part::Reasoning(thought), _) => ReplyPart::Reasoning(thought.clone()),
+        (Part::Block(block), _) => ReplyPart::Block(block.clone()),
         (Part::Call { .. }, Some(judged)) => ReplyPart::Call(judged.call.clone()),
         (Part::Call { .. }, None) => unreachable!("every call is judged"),
     }

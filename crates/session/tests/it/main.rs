@@ -8,4 +8,5 @@ mod limits;
 mod mail;
 mod tool_search;
 mod turns;
+mod wires;
 mod world;

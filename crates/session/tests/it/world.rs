@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
-use llm::wire::{Endpoint, openai_chat::OpenAiChat};
+use llm::{Configured, Endpoint, Wire};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
 use proto::{RunId, SessionId};
@@ -122,7 +122,7 @@ impl World {
                     for part in reply.parts {
                         match part {
                             ReplyPart::Text(text) => writeln!(out, "model   {}", text.text).unwrap(),
-                            ReplyPart::Reasoning(_) => {}
+                            ReplyPart::Reasoning(_) | ReplyPart::Block(_) => {}
                             ReplyPart::Call(call) => {
                                 tools.insert(call.id, (call.tool.clone(), call.input.get().to_owned()));
                             }
@@ -173,16 +173,18 @@ fn runtime(
     agents: &BTreeMap<String, config::Agent>,
     sight: &Value,
 ) -> Runtime {
-    let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
-    let configured = llm::Configured {
-        provider: Arc::new(OpenAiChat::new(endpoint)),
-        models: BTreeMap::new(),
-        defaults: llm::Limits { context: 1_000_000, output: 1000 },
-    };
+    let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
+    let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let providers = BTreeMap::from([
+        ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
+        ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+    ]);
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
+        models: Arc::new(llm::Models::new("scripts".into(), providers)),
         agents: Agents::new(agents, None, &[]).unwrap(),
         limits: limits.clone(),
         processes: Arc::new(NoProcesses),
