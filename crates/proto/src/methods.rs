@@ -103,13 +103,15 @@ methods! {
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
     "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    /// Gives a session a title, or lets it run as another agent or with another model from its next step on.
+    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
     "agent" Agent(AgentInput) -> Accepted, Write;
     /// Waits for a run's end; `timeout` means only that the wait ended.
     "agent.wait" AgentWait(WaitInput) -> Waited, Read;
-    /// A person's text: a request when the session is idle, taken at the next step when it is busy.
+    /// A person's text: a request when the session is idle; when it is busy, `queue` says what becomes of it.
     "chat.send" ChatSend(ChatInput) -> Accepted, Write;
     /// A session's messages.
     "chat.history" ChatHistory(HistoryInput) -> History, Read;
@@ -423,6 +425,26 @@ pub struct CreateInput {
     pub idempotency_key: Option<String>,
 }
 
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Title>")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
+    pub agent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The same key again changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
+    pub idempotency_key: Option<String>,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkInput {
@@ -548,9 +570,25 @@ pub struct ChatInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What becomes of it while a run is under way.
+    #[serde(default)]
+    pub queue: Queue,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+}
+
+/// What becomes of a person's text while a run is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Queue {
+    /// Taken at the next step, in the same run.
+    #[default]
+    Steer,
+    /// A run of its own, after the one under way.
+    Followup,
+    /// The run under way is stopped; this is a run of its own, after those that wait already.
+    Interrupt,
 }
 
 /// A child, or a root of its own, with its first task (S8).

@@ -16,6 +16,7 @@ mod grant;
 mod hooks;
 pub mod hub;
 mod mention;
+mod patch;
 mod registry;
 mod runtime;
 mod slots;
