@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, Entry, Millis, SessionId, Status};
+use crate::{AskId, BoardTask, Entry, Millis, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,6 +16,8 @@ pub enum Event {
     Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
+    /// A task of the tree's board changed; without its description, which a look at the board shows.
+    Board { session_id: SessionId, task: Box<BoardTask> },
     /// The watcher was too slow: read again from the cursor it has.
     Resync {},
 }
@@ -44,6 +46,10 @@ pub enum Seen {
     Status {
         session_id: SessionId,
         status: Status,
+    },
+    Board {
+        session_id: SessionId,
+        task: Box<BoardTask>,
     },
     Resync {},
     /// From a newer gateway; passed over.

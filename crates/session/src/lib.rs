@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod agents;
+mod board;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -12,6 +13,7 @@ mod fork;
 mod grant;
 pub mod hub;
 mod mention;
+mod messages;
 mod registry;
 mod runtime;
 mod slots;
@@ -20,6 +22,7 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use board::Board;
 pub use hub::{Hub, Seen};
 pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 

@@ -3,6 +3,7 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::board::Board;
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -173,6 +174,10 @@ impl Runtime {
             page.iter().for_each(|session| self.inner.wake(session));
             after = Some(last);
         }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -352,6 +357,19 @@ impl Runtime {
     /// The sessions as a person is shown them.
     pub fn directory(&self) -> Directory<'_> {
         Directory { rt: &self.inner, guard: Guard::Person }
+    }
+
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
     }
 
     /// Starts a child of a session at a person's wish: the same child its own call would make.

@@ -64,7 +64,8 @@ pub struct HeldQuery {
     pub id: Option<LetterId>,
     /// Held for this session.
     pub session: Option<SessionId>,
-    pub state: Option<HeldState>,
+    /// Any without one.
+    pub states: Vec<HeldState>,
     /// The clock that says what has expired.
     pub now: Millis,
     pub after: Option<MailKey>,

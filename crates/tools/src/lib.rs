@@ -6,6 +6,10 @@ pub mod agent;
 pub mod agents_list;
 mod answer;
 pub mod bash;
+pub mod board_add;
+pub mod board_claim;
+pub mod board_list;
+pub mod board_update;
 pub mod door;
 pub mod doors;
 pub mod edit;
@@ -35,7 +39,7 @@ mod walk;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Board, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -60,6 +64,10 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &subagents::Subagents,
     &agents_list::AgentsList,
     &list_peers::ListPeers,
+    &board_add::BoardAdd,
+    &board_list::BoardList,
+    &board_claim::BoardClaim,
+    &board_update::BoardUpdate,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

@@ -1,9 +1,12 @@
-//! `messages.send` and `peers.list`: mail from a person, and whom one can write to (C3, C4).
+//! `messages.*` and `peers.list`: mail from a person, mail that a person oversees, and whom one can write to (C3, C4).
 
 use super::agent::run_id;
 use crate::Gateway;
 use proto::Error;
-use proto::methods::{Handle, MailInput, MailOutput, MessagesSend, PeersInput, PeersList, PeersOutput};
+use proto::methods::{
+    AcceptInput, Handle, MailInput, MailOutput, MessageRow, MessagesAccept, MessagesInput, MessagesList,
+    MessagesOutput, MessagesRefuse, MessagesSend, PeersInput, PeersList, PeersOutput, RefuseInput,
+};
 use tools::doors::Mail;
 
 impl Handle<MessagesSend> for Gateway {
@@ -18,6 +21,24 @@ impl Handle<MessagesSend> for Gateway {
         let mailed = self.runtime.mail(input.session.as_deref(), id, mail).await?;
         let status = mailed.status().into();
         Ok(MailOutput { status, receipts: mailed.receipts, request_id: mailed.request })
+    }
+}
+
+impl Handle<MessagesList> for Gateway {
+    async fn handle(&self, input: MessagesInput) -> Result<MessagesOutput, Error> {
+        self.runtime.messages(&input).await
+    }
+}
+
+impl Handle<MessagesAccept> for Gateway {
+    async fn handle(&self, input: AcceptInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, true, None).await
+    }
+}
+
+impl Handle<MessagesRefuse> for Gateway {
+    async fn handle(&self, input: RefuseInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, false, input.reason).await
     }
 }
 

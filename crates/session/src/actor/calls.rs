@@ -371,6 +371,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            board: doors.clone(),
             files: self.files.clone(),
         }
     }

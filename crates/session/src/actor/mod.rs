@@ -265,6 +265,7 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
         }

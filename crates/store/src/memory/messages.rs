@@ -73,7 +73,7 @@ impl State {
         let fits = |row: &&HeldRow| {
             query.id.as_ref().is_none_or(|id| row.held.id == *id)
                 && query.session.as_ref().is_none_or(|session| row.held.to == *session)
-                && query.state.is_none_or(|state| row.at(query.now) == state)
+                && (query.states.is_empty() || query.states.contains(&row.at(query.now)))
                 && is_after(query.after.as_ref(), row.held.posted, &row.held.id)
         };
         let mut rows: Vec<&HeldRow> = self.held.rows().values().filter(fits).collect();

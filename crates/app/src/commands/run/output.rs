@@ -109,6 +109,10 @@ impl Output {
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
             }
             Seen::Status { session_id, status: Status::Retrying } => self.line(session_id, "… trying again"),
+            Seen::Board { session_id, task } => {
+                let title = one_line(&task.title, 80);
+                self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
+            }
             Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
@@ -168,6 +172,7 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "permission": permission,
             "patterns": patterns,
         }),
+        Seen::Board { session_id, task } => json!({ "type": "board", "sessionId": session_id, "task": task }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
     })
 }

@@ -26,7 +26,8 @@ CREATE TABLE held (
 
 CREATE INDEX held_page ON held (posted DESC, id DESC);
 CREATE INDEX held_page_of_session ON held (session, posted DESC, id DESC);
-CREATE INDEX held_waiting ON held (session, posted DESC, id DESC) WHERE state = 'held';
+CREATE INDEX held_waiting ON held (posted DESC, id DESC) WHERE state = 'held';
+CREATE INDEX held_waiting_for ON held (session) WHERE state = 'held';
 
 -- Tasks that a tree shares. `owner` is a session's id or `person`.
 CREATE TABLE board (
