@@ -9,6 +9,7 @@ mod job;
 mod ledger;
 mod load;
 mod model;
+mod oversight;
 mod random;
 mod verify;
 
@@ -178,6 +179,11 @@ impl Suite {
     /// Clients at work, and so many kills among it.
     async fn round(&mut self, load: &Load, round: u32, kills: u32) -> anyhow::Result<Vec<Violation>> {
         let peers = load.peers(round).await?;
+        // Mail that is held comes from elsewhere: it is put there while nobody has the store.
+        self.gateway.kill()?;
+        self.verify.hold(load.strange_mail(round, &peers)).await?;
+        self.gateway.start()?;
+        self.gateway.ready().await?;
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
             clients.spawn(load.clone().drive(format!("r{round}c{client}"), peers.clone()));
@@ -246,8 +252,10 @@ impl Suite {
 
     fn tell(&self, rest: Instant) {
         let (letters, runs, calls) = self.verify.ledger.counts();
+        let (tasks, decided) = self.verify.overseen;
         eprintln!(
-            "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, rest {:.1} s",
+            "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, \
+             {tasks} tasks on boards, {decided} held letters decided, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             self.verify.ledger.given_up(),
