@@ -1,7 +1,8 @@
 //! Puts the parts together: settings in, a gateway out. The one place that knows them all.
 
+use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
-use gateway::{Gateway, Identity};
+use gateway::{Gateway, Identity, Inbound};
 use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
 use proto::Error;
 use secrecy::SecretString;
@@ -30,20 +31,39 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
         default_model: default_model(home),
+        search: home.loaded.config.search,
+        courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
         between: Between {
             access: access(home)?,
+            isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
             child_tools: child_tools(home),
             ping_pong: ping_pong(home),
             redactor: rules::redact::Redactor::new(secrets(home)),
         },
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
-    Ok(Gateway::new(runtime, identity, &directory))
+    Ok(Gateway::new(runtime, identity, &directory).with_inbound(inbound(home)))
 }
 
-/// Who may see and reach whom, from the `tools` section.
+/// What becomes of mail from other gateways.
+fn inbound(home: &Home) -> Inbound {
+    let config = &home.loaded.config;
+    let peers = config.peers.iter().filter_map(|peer| Some((peer.name.clone(), peer.inbound?)));
+    Inbound { usual: config.inbound, peers: peers.collect() }
+}
+
+/// Who may see and reach whom: `tools` for all, `agent.<name>.tools.sessions` for one, and the clamp on sandboxed ones.
 fn access(home: &Home) -> Result<rules::access::Settings, Error> {
-    let document = serde_json::to_value(&home.loaded.config.other).unwrap_or_default();
+    let config = &home.loaded.config;
+    let of_agent = |(name, agent): (&String, &config::Agent)| {
+        let sessions = agent.sessions.clone()?;
+        Some((name.clone(), serde_json::json!({ "tools": { "sessions": sessions } })))
+    };
+    let document = serde_json::json!({
+        "tools": config.other.get("tools"),
+        "agent": config.agent.iter().filter_map(of_agent).collect::<serde_json::Map<_, _>>(),
+        "sandbox": { "sessionToolsVisibility": config.sandbox.session_tools_visibility },
+    });
     rules::access::Settings::read(&document).map_err(|why| Error::invalid(why).hint("mend the settings file"))
 }
 
@@ -94,7 +114,7 @@ pub(crate) fn models(home: &Home) -> Models {
     }
     for (name, provider) in &home.loaded.config.provider {
         let endpoint = Endpoint {
-            base_url: provider.base_url.clone(),
+            base_url: provider.base_url.clone().unwrap_or_default(),
             api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
             headers: provider.headers.clone(),
         };

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::document::{Node, Place, excerpt};
-use crate::permission::{self, Placed};
+use crate::permission::{self, Ceilings, Placed};
 use crate::section::Notes;
-use crate::{Error, model};
+use crate::{Error, model, visibility};
 
 /// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,9 +29,15 @@ pub struct Agent {
     /// A hard limit on model calls in one run.
     pub steps: Option<u32>,
     pub permission: Vec<Rule>,
+    /// What of them nothing below can lift; `user` is of no use here, since rules of an agent are no ceiling.
+    pub ceilings: Ceilings,
     /// Which tools the agent is shown: wildcards in order, the last one that matches a name decides. The list form
     /// `["read", "grep"]` is kept as "nothing but these".
     pub tools: Vec<(String, bool)>,
+    /// `tools.sessions` as it was written: how far this agent's sessions see.
+    pub sessions: Option<Value>,
+    /// `sandbox.isolated`: sessions of this agent reach nothing but what they start.
+    pub isolated: Option<bool>,
 }
 
 /// Where an agent may be used.
@@ -54,12 +60,14 @@ impl Agent {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<(Self, Vec<Placed>), Error> {
         let (mut agent, mut places) = (Self::default(), Vec::new());
         let owned = |node: &Node| node.text().map(|text| Some(text.to_owned()));
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             let node = &field.node;
             match field.key.as_str() {
                 "model" => agent.model = Some(model(node)?),
-                "variant" => agent.variant = owned(node)?,
+                "variant" => {
+                    agent.variant = owned(node)?;
+                    notes.warn(field, format_args!("`{}` is accepted, but nothing uses it yet", node.path));
+                }
                 "temperature" => agent.temperature = Some(node.number(0.0, 2.0)?),
                 "top_p" => agent.top_p = Some(node.number(0.0, 1.0)?),
                 "prompt" => agent.prompt = owned(node)?,
@@ -73,11 +81,13 @@ impl Agent {
                 "color" => agent.color = owned(node)?,
                 "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
                 "permission" => places = permission::read(node)?,
-                "tools" => agent.tools = read_tools(node)?,
+                "tools" => (agent.tools, agent.sessions) = read_tools(node, notes)?,
+                "sandbox" => agent.isolated = visibility::isolated(node, notes)?,
                 _ => drop(agent.options.insert(field.key.clone(), node.json())),
             }
         }
-        agent.permission = permission::rules(&places);
+        agent.permission = permission::all(&places);
+        agent.ceilings = Ceilings::of(&places);
         Ok((agent, places))
     }
 }
@@ -90,12 +100,24 @@ pub(crate) fn name(key: &str, place: &Place) -> Result<String, Error> {
     })
 }
 
-fn read_tools(node: &Node) -> Result<Vec<(String, bool)>, Error> {
+type Tools = (Vec<(String, bool)>, Option<Value>);
+
+/// Names or switches; among the switches `sessions` may be an object, which says how far sessions see.
+fn read_tools(node: &Node, notes: &mut Notes) -> Result<Tools, Error> {
     if node.is_list() {
         let shown = node.list()?.iter().map(|tool| Ok((tool.text()?.to_owned(), true)));
-        return std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect();
+        let tools = std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect::<Result<_, _>>()?;
+        return Ok((tools, None));
     }
     let forms = "write `[\"read\", \"grep\"]` or `{ \"bash\": false }`";
-    let switches = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
-    switches.iter().map(|tool| Ok((tool.key.clone(), tool.node.flag()?))).collect()
+    let fields = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
+    let (mut switches, mut sessions) = (Vec::new(), None);
+    for field in fields {
+        if field.key == "sessions" && field.node.is_object() {
+            sessions = Some(visibility::read(&field.node, notes)?);
+        } else {
+            switches.push((field.key.clone(), field.node.flag()?));
+        }
+    }
+    Ok((switches, sessions))
 }

@@ -4,7 +4,7 @@
 //! the value or the error a person needs: where, which setting, what was expected, what was found.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jsonc_parser::ast;
@@ -12,14 +12,15 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Value as Json;
 
-use crate::{Environment, Error};
+use crate::Error;
+use crate::layer::{Origin, Source};
 
 /// Where something stands in a file; printed as `file:line:column`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    file: Arc<str>,
-    line: usize,
-    column: usize,
+    pub(crate) source: Arc<Source>,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
 }
 
 /// A value of the file.
@@ -28,7 +29,9 @@ pub(crate) struct Node {
     /// The keys that lead to it, such as `agent.reviewer.mode`; empty for the whole file.
     pub(crate) path: String,
     pub(crate) place: Place,
-    value: Value,
+    pub(crate) value: Value,
+    /// Written out from a variable that is called like a key: never shown.
+    pub(crate) secret: bool,
 }
 
 /// One entry of an object: the key, where the key stands, and the value.
@@ -40,19 +43,25 @@ pub(crate) struct Field {
 }
 
 #[derive(Debug, Clone)]
-enum Value {
+pub(crate) enum Value {
     Null,
     Flag(bool),
     Number(serde_json::Number),
     Text(String),
     List(Vec<Node>),
     Object(Vec<Field>),
+    /// The same setting of several layers, where each has its say: rules.
+    Layers(Vec<Node>),
 }
 
 impl Place {
     /// Without the column: how a warning and the origin of a rule are told.
     pub(crate) fn line(&self) -> String {
-        format!("{}:{}", self.file, self.line)
+        format!("{}:{}", self.source.name, self.line)
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        Origin { layer: self.source.layer, file: self.source.name.clone(), line: self.line }
     }
 
     pub(crate) fn error(&self, message: impl fmt::Display, hint: impl Into<String>) -> Error {
@@ -62,11 +71,15 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        write!(f, "{}:{}:{}", self.source.name, self.line, self.column)
     }
 }
 
 impl Node {
+    pub(crate) fn new(path: String, place: Place, value: Value) -> Self {
+        Self { path, place, value, secret: false }
+    }
+
     pub(crate) fn text(&self) -> Result<&str, Error> {
         match &self.value {
             Value::Text(text) => Ok(text),
@@ -129,8 +142,7 @@ impl Node {
         if text.is_empty() || text.contains('\0') {
             return Err(self.refuse("is not a path", "name a file"));
         }
-        let base = Path::new(&*self.place.file).parent().unwrap_or(Path::new(""));
-        Ok(base.join(text))
+        Ok(self.place.source.directory.join(text))
     }
 
     pub(crate) fn fields(&self) -> Result<&[Field], Error> {
@@ -142,6 +154,18 @@ impl Node {
 
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.value, Value::Text(_))
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self.value, Value::Object(_))
+    }
+
+    /// Each layer's own form of a setting in which all have their say; otherwise the one there is.
+    pub(crate) fn layers(&self) -> &[Node] {
+        match &self.value {
+            Value::Layers(layers) => layers,
+            _ => std::slice::from_ref(self),
+        }
     }
 
     pub(crate) fn is_list(&self) -> bool {
@@ -157,6 +181,7 @@ impl Node {
             Value::Text(text) => Json::String(text.clone()),
             Value::List(items) => items.iter().map(Self::json).collect(),
             Value::Object(fields) => fields.iter().map(|field| (field.key.clone(), field.node.json())).collect(),
+            Value::Layers(layers) => layers.last().map_or(Json::Null, Self::json),
         }
     }
 
@@ -175,44 +200,10 @@ impl Node {
             Value::Text(_) => "a string",
             Value::List(_) => "an array",
             Value::Object(_) => "an object",
+            Value::Layers(_) => "several layers",
         };
         self.refuse(format_args!("must be {expected}, not {found}"), hint)
     }
-
-    /// Writes `{env:NAME}` out in every text below. A variable that is not set leaves nothing, and a warning.
-    pub(crate) fn expand(&mut self, env: &Environment, warnings: &mut Vec<String>) {
-        match &mut self.value {
-            Value::Text(text) if text.contains(ENV) => {
-                let (expanded, missing) = expand(text, env);
-                *text = expanded;
-                warnings.extend(missing.into_iter().map(|name| {
-                    let (line, path) = (self.place.line(), &self.path);
-                    format!("{line}: the variable `{name}` of `{path}` is not set; nothing is put in its place")
-                }));
-            }
-            Value::List(items) => items.iter_mut().for_each(|item| item.expand(env, warnings)),
-            Value::Object(fields) => fields.iter_mut().for_each(|field| field.node.expand(env, warnings)),
-            Value::Null | Value::Flag(_) | Value::Number(_) | Value::Text(_) => {}
-        }
-    }
-}
-
-const ENV: &str = "{env:";
-
-/// The text with its variables written out, and the names of those that are not set. A value is not expanded again.
-fn expand(text: &str, env: &Environment) -> (String, Vec<String>) {
-    let (mut expanded, mut missing, mut rest) = (String::new(), Vec::new(), text);
-    while let Some((before, after)) = rest.split_once(ENV) {
-        let Some((name, after)) = after.split_once('}') else { break };
-        expanded.push_str(before);
-        match env.get(name) {
-            Some(value) => expanded.push_str(value),
-            None => missing.push(excerpt(name)),
-        }
-        rest = after;
-    }
-    expanded.push_str(rest);
-    (expanded, missing)
 }
 
 /// Enough of a text to recognise it in a message, on one line.
@@ -226,13 +217,13 @@ pub(crate) fn excerpt(text: &str) -> String {
 }
 
 /// Where a byte of a text stands, for what is found before there is a document.
-pub(crate) fn place(file: &str, text: &str, offset: usize) -> Place {
-    Source::new(file, text).place(offset)
+pub(crate) fn place(source: &Arc<Source>, text: &str, offset: usize) -> Place {
+    Lines::new(source, text).place(offset)
 }
 
 /// Reads JSON with comments and trailing commas. An empty file is an empty object.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Node, Error> {
-    let source = Source::new(file, text);
+pub(crate) fn parse(source: &Arc<Source>, text: &str) -> Result<Node, Error> {
+    let source = Lines::new(source, text);
     let parsed = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &strict()).map_err(|error| {
         let what = error.kind().to_string();
         let mut letters = what.chars();
@@ -241,14 +232,14 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Node, Error> {
     })?;
     let root = match parsed.value {
         Some(value) => source.node(String::new(), &value)?,
-        None => Node { path: String::new(), place: source.place(0), value: Value::Object(Vec::new()) },
+        None => Node::new(String::new(), source.place(0), Value::Object(Vec::new())),
     };
     root.fields()?;
     Ok(root)
 }
 
 /// Comments and trailing commas, and nothing else that is not JSON: another program should read the file alike.
-fn strict() -> ParseOptions {
+pub(crate) fn strict() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -263,24 +254,24 @@ fn strict() -> ParseOptions {
     }
 }
 
-struct Source<'a> {
-    file: Arc<str>,
+struct Lines<'a> {
+    source: Arc<Source>,
     text: &'a str,
     /// Where each line starts, so that a place is found without reading the file again.
     lines: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
-    fn new(file: &str, text: &'a str) -> Self {
+impl<'a> Lines<'a> {
+    fn new(source: &Arc<Source>, text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self { file: file.into(), text, lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+        Self { source: source.clone(), text, lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
     }
 
     fn place(&self, offset: usize) -> Place {
         let line = self.lines.partition_point(|&start| start <= offset);
         let start = self.lines[line - 1];
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
-        Place { file: self.file.clone(), line, column }
+        Place { source: self.source.clone(), line, column }
     }
 
     fn node(&self, path: String, value: &ast::Value<'_>) -> Result<Node, Error> {
@@ -302,7 +293,7 @@ impl<'a> Source<'a> {
                 Value::Object(object.properties.iter().map(|field| self.field(&path, field)).collect::<Result<_, _>>()?)
             }
         };
-        Ok(Node { path, place, value })
+        Ok(Node::new(path, place, value))
     }
 
     fn field(&self, path: &str, field: &ast::ObjectProp<'_>) -> Result<Field, Error> {
@@ -316,34 +307,24 @@ impl<'a> Source<'a> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Node {
+        super::parse(&Source::named("f"), text).unwrap()
+    }
+
     #[test]
     fn comments_and_trailing_commas_are_fine() {
-        let node = parse("f", "// why\n{ /* yes */ \"a\": [1, true, null, \"x\",], }").unwrap();
+        let node = parse("// why\n{ /* yes */ \"a\": [1, true, null, \"x\",], }");
         assert_eq!(node.json().to_string(), r#"{"a":[1,true,null,"x"]}"#);
-        assert_eq!(parse("f", "").unwrap().json().to_string(), "{}");
+        assert_eq!(parse("").json().to_string(), "{}");
     }
 
     #[test]
     fn a_value_knows_its_place_and_its_path() {
-        let node = parse("f", "{\n  \"é\": {\n    \"b\": [1, 2] } }").unwrap();
+        let node = parse("{\n  \"é\": {\n    \"b\": [1, 2] } }");
         let inner = &node.fields().unwrap()[0];
         let list = &inner.node.fields().unwrap()[0];
         let second = &list.node.list().unwrap()[1];
         assert_eq!((inner.place.to_string(), inner.node.place.to_string()), ("f:2:3".into(), "f:2:8".into()));
         assert_eq!((second.path.as_str(), second.place.to_string()), ("é.b[1]", "f:3:14".into()));
-    }
-
-    #[test]
-    fn variables_are_written_out_once() {
-        let env: Environment = [("A", "1"), ("B", "{env:A}")].into_iter().collect();
-        for (text, expected, missing) in [
-            ("x{env:A}y{env:A}", "x1y1", vec![]),
-            ("{env:B}", "{env:A}", vec![]),
-            ("{env:NONE}!", "!", vec!["NONE".to_owned()]),
-            ("{env:A", "{env:A", vec![]),
-            ("plain", "plain", vec![]),
-        ] {
-            assert_eq!(expand(text, &env), (expected.to_owned(), missing), "{text}");
-        }
     }
 }

@@ -54,7 +54,6 @@ const FORMS: &str = "write a command, or a list of `{ \"command\": …, \"match\
 
 pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Hooks, Error> {
     let mut hooks = Hooks::new();
-    notes.repeated(node.fields()?);
     for field in node.fields()? {
         if EVENTS.contains(&field.key.as_str()) {
             hooks.insert(field.key.clone(), commands(&field.node, notes)?);

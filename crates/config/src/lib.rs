@@ -11,26 +11,38 @@ mod agent;
 mod document;
 mod environment;
 mod error;
+mod expand;
+mod files;
+mod gather;
 mod hash;
 mod hooks;
+mod layer;
 mod limits;
+mod merge;
 mod organisation;
 mod paths;
 mod peers;
 mod permission;
+mod private;
 mod provider;
+mod read;
+mod resolve;
 mod secret;
 mod section;
+mod show;
 mod tls;
 mod tools;
+mod trust;
+mod visibility;
 mod worktree;
 
+#[cfg(test)]
+mod layered;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::{fs, io, io::Read};
 
 use proto::Rule;
 use serde::Serialize;
@@ -39,16 +51,22 @@ use serde_json::Value;
 pub use agent::{Agent, Mode};
 pub use environment::Environment;
 pub use error::Error;
+pub use files::commands::{Command, Commands};
+pub use files::instructions::Instructions;
+pub use files::skills::Skill;
 pub use hooks::{Hook, Hooks};
+pub use layer::{Layer, Origin};
 pub use limits::Limits;
 pub use organisation::Organisation;
 pub use paths::Paths;
 pub use peers::{Inbound, Peer};
-pub use permission::Placed;
-pub use provider::{ModelLimits, Provider, Wire};
+pub use permission::{Ceilings, Placed};
+pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
 pub use secret::Secret;
+pub use show::Shown;
 pub use tls::Tls;
 pub use tools::Search;
+pub use trust::{Repository, Trusted};
 pub use worktree::{Base, Worktree};
 
 use document::Node;
@@ -61,8 +79,10 @@ pub struct Config {
     pub model: Option<String>,
     pub default_agent: Option<String>,
     pub provider: BTreeMap<String, Provider>,
-    /// The user's global rules, in the order of the file.
+    /// The rules for every agent, layer by layer, each in the order of its file.
     pub permission: Vec<Rule>,
+    /// What of them nothing below can lift.
+    pub ceilings: Ceilings,
     /// By name, in lower case.
     pub agent: BTreeMap<String, Agent>,
     pub limits: Limits,
@@ -88,6 +108,10 @@ pub struct Config {
 pub struct Sandbox {
     /// Unset: what suits the agent.
     pub mode: Option<SandboxMode>,
+    /// Sessions of every agent that says nothing itself reach nothing but what they start.
+    pub isolated: Option<bool>,
+    /// How far isolated sessions see: `spawned` (what they started) or `all` (as far as others do).
+    pub session_tools_visibility: Option<&'static str>,
 }
 
 /// How far a command of an agent may reach.
@@ -107,12 +131,20 @@ pub enum SandboxMode {
 pub struct Loaded {
     pub config: Config,
     pub warnings: Vec<String>,
-    /// SHA-256 of the files read: another one means that settings may have changed.
+    /// SHA-256 of the files read, those of repositories apart: another one means that settings may have changed.
     pub text_hash: String,
-    /// `config.permission` again, each rule with its `file:line`.
+    /// Every rule for all agents, with where it stands.
     pub rule_places: Vec<Placed>,
     /// The same for the rules of each agent.
     pub agent_rule_places: BTreeMap<String, Vec<Placed>>,
+    /// What everybody who works in the directory is to know, the nearest last.
+    pub instructions: Vec<Instructions>,
+    pub commands: Commands,
+    pub skills: Vec<Skill>,
+    /// The repository that holds the directory, where it has settings.
+    pub repository: Option<Repository>,
+    seen: Vec<read::Seen>,
+    tree: resolve::Tree,
 }
 
 const TYPED: &[&str] = &[
@@ -137,64 +169,83 @@ const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
 
 const SANDBOX_MODES: &[(&str, SandboxMode)] =
     &[("off", SandboxMode::Off), ("read-only", SandboxMode::ReadOnly), ("workspace", SandboxMode::Workspace)];
+const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
 
-/// Far above any settings file; protects against a wrong path.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Settings that are read by nobody yet.
+const UNUSED: &[&str] = &["durability", "store", "mcp"];
 
-/// Reads the user's settings. No file is no settings.
+/// Reads the settings that hold for a gateway, whatever directory a session works in: all layers but those of
+/// repositories. No file is no settings.
 pub fn load(paths: &Paths, env: &Environment) -> Result<Loaded, Error> {
-    let file = paths.config_file();
-    let text = read_text(&file)?;
-    let mut hasher = hash::Hasher::default();
-    hasher.add(text.as_bytes());
-    let mut loaded = parse(&file.display().to_string(), &text, env)?;
-    loaded.text_hash = hasher.finish();
-    let unread = paths.config.join("convoke.json");
-    if file != unread && unread.exists() {
-        loaded.warnings.push(format!("{}: not read, because `convoke.jsonc` is there as well", unread.display()));
+    resolve::resolve(paths, env, None)
+}
+
+/// Reads the settings that hold in a directory: all eight layers.
+pub fn load_at(paths: &Paths, env: &Environment, directory: &Path) -> Result<Loaded, Error> {
+    resolve::resolve(paths, env, Some(directory))
+}
+
+/// Where an organisation's settings are to be fetched from, if one is set; what comes from there is written to
+/// [`Paths::organisation`].
+pub fn organisation(paths: &Paths, env: &Environment) -> Result<Option<String>, Error> {
+    let text = read::read_text(&paths.config_file(), &mut read::Reading::default())?.unwrap_or_default();
+    let source = layer::Source::file(Layer::User, &paths.config_file());
+    let url = organisation::url_of(&document::parse(&source, &text)?);
+    Ok(organisation::address(url.as_deref(), env))
+}
+
+/// Checks a text from an organisation, and keeps it.
+pub fn keep_organisation(paths: &Paths, address: &str, text: &str) -> Result<(), Error> {
+    let source = layer::Source::text(Layer::Organisation, address, &paths.config);
+    document::parse(&source, text)?;
+    private::hold(&paths.organisation(address))?.write(text)
+}
+
+/// Lets the settings of the repository that holds a directory count, as they are now.
+pub fn trust(paths: &Paths, env: &Environment, directory: &Path) -> Result<Option<Repository>, Error> {
+    let Some(repository) = repository(paths, env, directory)? else { return Ok(None) };
+    trust::add(paths, &repository.root, &repository.hash)?;
+    Ok(Some(Repository { trusted: true, ..repository }))
+}
+
+/// What of a repository would count, and whether it is trusted.
+pub fn repository(paths: &Paths, env: &Environment, directory: &Path) -> Result<Option<Repository>, Error> {
+    resolve::repository(paths, env, directory)
+}
+
+/// Every repository that is trusted.
+pub fn trusted(paths: &Paths) -> Vec<Trusted> {
+    trust::list(paths, &mut read::Reading::default())
+}
+
+/// Takes trust back from the repository that holds a directory. False when there was none.
+pub fn distrust(paths: &Paths, directory: &Path) -> Result<bool, Error> {
+    let root = gather::chain(directory).first().cloned().unwrap_or_else(|| directory.to_owned());
+    trust::revoke(paths, &root)
+}
+
+impl Loaded {
+    /// Whether every file that was looked at is still what it was, and none has come or gone.
+    pub fn is_current(&self) -> bool {
+        self.seen.iter().all(read::Seen::is_current)
     }
-    Ok(loaded)
-}
 
-fn read_text(file: &Path) -> Result<String, Error> {
-    let name = file.display().to_string();
-    let bytes = match read_bytes(file) {
-        Ok(bytes) => bytes,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-        Err(cause) => {
-            let hint = "make it readable for this user, or move it away";
-            return Err(Error::new(format!("{name}: cannot be read: {cause}"), hint));
-        }
-    };
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(Error::new(format!("{name}: larger than 1 MiB"), "check that this is the settings file"));
+    /// Every value that counts, with where it came from. Secrets are `***`.
+    pub fn origins(&self) -> Vec<Shown> {
+        show::leaves(&self.tree.0)
     }
-    let text = String::from_utf8(bytes).map_err(|error| not_text(&name, &error))?;
-    // Some editors start a file with a mark that is no part of its text.
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+
+    /// The settings as one object. Secrets are `***`.
+    pub fn shown(&self) -> Value {
+        show::object(&self.tree.0)
+    }
 }
 
-/// Stops one byte behind the largest file: enough to know.
-fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(file)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn not_text(name: &str, error: &std::string::FromUtf8Error) -> Error {
-    let offset = error.utf8_error().valid_up_to();
-    let before = String::from_utf8_lossy(&error.as_bytes()[..offset]);
-    document::place(name, &before, offset).error("not UTF-8", "save the file as UTF-8")
-}
-
-fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
+fn read_sections(root: &Node) -> Result<Loaded, Error> {
     let mut notes = Notes::default();
-    let mut root = document::parse(file, text)?;
-    root.expand(env, &mut notes.warnings);
     let mut loaded = Loaded::default();
-    notes.repeated(root.fields()?);
     for field in root.fields()? {
         let (node, config) = (&field.node, &mut loaded.config);
         match field.key.as_str() {
@@ -213,11 +264,17 @@ fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
             "tls" => config.tls = Tls::read(node, &mut notes)?,
             "organisation" => config.organisation = Organisation::read(node, &mut notes)?,
             "instructions" => config.instructions = node.texts()?,
-            other if UNTYPED.contains(&other) => drop(config.other.insert(other.to_owned(), node.json())),
+            other if UNTYPED.contains(&other) => {
+                if UNUSED.contains(&other) {
+                    notes.warn(field, format_args!("`{other}` is accepted, but nothing uses it yet"));
+                }
+                config.other.insert(other.to_owned(), node.json());
+            }
             _ => notes.unknown(field, &[TYPED, UNTYPED].concat()),
         }
     }
-    loaded.config.permission = permission::rules(&loaded.rule_places);
+    loaded.config.permission = permission::all(&loaded.rule_places);
+    loaded.config.ceilings = Ceilings::of(&loaded.rule_places);
     loaded.warnings = notes.warnings;
     Ok(loaded)
 }
@@ -228,7 +285,8 @@ impl Sandbox {
         for field in node.fields()? {
             match field.key.as_str() {
                 "mode" => sandbox.mode = Some(field.node.choice(SANDBOX_MODES)?),
-                other if SANDBOX_KEYS.contains(&other) => {}
+                "isolated" => sandbox.isolated = Some(field.node.flag()?),
+                "sessionToolsVisibility" => sandbox.session_tools_visibility = Some(field.node.choice(CLAMPS)?),
                 _ => notes.unknown(field, SANDBOX_KEYS),
             }
         }
@@ -238,7 +296,6 @@ impl Sandbox {
 
 /// `search` is ours; the guard between sessions reads the section as it was written.
 fn read_tools(node: &Node, notes: &mut Notes, config: &mut Config) -> Result<(), Error> {
-    notes.repeated(node.fields()?);
     for field in node.fields()? {
         match field.key.as_str() {
             "search" => config.search = tools::search(&field.node)?,
@@ -252,7 +309,6 @@ fn read_tools(node: &Node, notes: &mut Notes, config: &mut Config) -> Result<(),
 
 fn read_providers(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Provider>, Error> {
     let mut providers = BTreeMap::new();
-    notes.repeated(node.fields()?);
     for field in node.fields()? {
         if field.key.is_empty() || field.key.contains(|c: char| c == '/' || c.is_whitespace()) {
             let hint = "a model is named `provider/model`: use a name without `/` and blanks";
@@ -266,7 +322,6 @@ fn read_providers(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Pro
 }
 
 fn read_agents(node: &Node, notes: &mut Notes, loaded: &mut Loaded) -> Result<(), Error> {
-    notes.repeated(node.fields()?);
     for field in node.fields()? {
         let name = agent::name(&field.key, &field.place)?;
         let (agent, places) = Agent::read(&field.node, notes)?;

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::Error;
 use crate::document::Node;
 use crate::provider::url;
 use crate::section::Notes;
+use crate::{Environment, Error};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Organisation {
@@ -18,7 +18,6 @@ const KEYS: &[&str] = &["url"];
 impl Organisation {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let mut organisation = Self::default();
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "url" => organisation.url = Some(url(&field.node)?),
@@ -27,4 +26,19 @@ impl Organisation {
         }
         Ok(organisation)
     }
+}
+
+/// The address in a user's own settings, before they are read in full: the layer it names lies below them.
+pub(crate) fn url_of(root: &Node) -> Option<String> {
+    let child = |node: &Node, key: &str| {
+        node.fields().ok()?.iter().rev().find(|field| field.key == key).map(|field| field.node.clone())
+    };
+    url(&child(&child(root, "organisation")?, "url")?).ok()
+}
+
+/// Where the settings are fetched from, if an organisation is known.
+pub(crate) fn address(set: Option<&str>, env: &Environment) -> Option<String> {
+    let base = env.filled("CONVOKE_ORG").or(set)?.trim_end_matches('/');
+    let base = if base.contains("://") { base.to_owned() } else { format!("https://{base}") };
+    Some(format!("{base}/.well-known/convoke"))
 }

@@ -19,7 +19,16 @@ pub struct Paths {
     pub state: PathBuf,
     /// What need not: sockets.
     pub run: PathBuf,
+    /// Holds the user's `.convoke`, beside which other programs keep theirs.
+    pub directory: PathBuf,
+    /// What the administrator of this machine has set.
+    pub managed: PathBuf,
 }
+
+#[cfg(target_os = "macos")]
+const MANAGED: &str = "/Library/Application Support/convoke";
+#[cfg(not(target_os = "macos"))]
+const MANAGED: &str = "/etc/convoke";
 
 /// The kernel takes 108 bytes for a socket's path on Linux and 104 on macOS, the closing zero among them.
 const LONGEST_SOCKET_PATH: usize = 100;
@@ -39,12 +48,23 @@ impl Paths {
         if let Some(run) = env.filled("CONVOKE_RUNTIME_DIR") {
             paths.run = absolute("CONVOKE_RUNTIME_DIR", run)?;
         }
+        // For tests alone: in a program that people use, nobody but the administrator says where this is.
+        #[cfg(debug_assertions)]
+        if let Some(managed) = env.filled("CONVOKE_TEST_MANAGED") {
+            paths.managed = absolute("CONVOKE_TEST_MANAGED", managed)?;
+        }
         Ok(paths)
     }
 
     /// Everything in one directory.
     pub fn under(home: &Path) -> Self {
-        Self { config: home.join("config"), state: home.join("state"), run: home.join("run") }
+        Self {
+            config: home.join("config"),
+            state: home.join("state"),
+            run: home.join("run"),
+            directory: home.to_owned(),
+            managed: MANAGED.into(),
+        }
     }
 
     fn of_user(env: &Environment) -> Result<Self, Error> {
@@ -58,7 +78,10 @@ impl Paths {
         let or_home = |name, rest| xdg(name).map_or_else(|| home(rest), Ok);
         let state = or_home("XDG_STATE_HOME", ".local/state")?.join("convoke");
         let run = xdg("XDG_RUNTIME_DIR").map_or_else(|| state.join("run"), |run| run.join("convoke"));
-        Ok(Self { config: or_home("XDG_CONFIG_HOME", ".config")?.join("convoke"), state, run })
+        let config = or_home("XDG_CONFIG_HOME", ".config")?.join("convoke");
+        // Without a home, beside the settings: a place nobody else writes to.
+        let directory = env.home().unwrap_or_else(|| config.clone());
+        Ok(Self { config, state, run, directory, managed: MANAGED.into() })
     }
 
     /// The settings file: `convoke.jsonc`, or `convoke.json` where only that exists.
@@ -74,6 +97,21 @@ impl Paths {
     /// Held by the one gateway of this home.
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
+    }
+
+    /// Which repositories are trusted.
+    pub fn trust(&self) -> PathBuf {
+        self.state.join("trust.json")
+    }
+
+    /// Keys that were given to `convoke auth login`.
+    pub fn auth(&self) -> PathBuf {
+        self.state.join("auth.json")
+    }
+
+    /// What was last fetched from an organisation's address.
+    pub fn organisation(&self, address: &str) -> PathBuf {
+        self.state.join(format!("organisation-{}.json", short(address.as_bytes())))
     }
 
     pub fn log(&self) -> PathBuf {
@@ -168,8 +206,9 @@ mod tests {
 
     #[track_caller]
     fn check(variables: &[(&str, &str)], config: &str, state: &str, run: &str) {
-        let expected = Paths { config: config.into(), state: state.into(), run: run.into() };
-        assert_eq!(resolve(variables), expected, "{variables:?}");
+        let paths = resolve(variables);
+        let found = (paths.config.to_str(), paths.state.to_str(), paths.run.to_str());
+        assert_eq!(found, (Some(config), Some(state), Some(run)), "{variables:?}");
     }
 
     #[test]

@@ -61,7 +61,6 @@ pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Vec<Peer>, Error> {
 impl Peer {
     fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let (mut name, mut address, mut token, mut ca, mut policy) = (None, None, None, None, None);
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             let node = &field.node;
             match field.key.as_str() {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::document::{Field, excerpt};
+use crate::document::{Field, Node, Value, excerpt};
+use crate::merge::is_rules;
 
 /// Warnings gathered while sections are read.
 #[derive(Debug, Default)]
@@ -26,13 +27,29 @@ impl Notes {
             ),
         );
     }
+}
 
-    /// A key written twice, where a person surely means one of them.
-    pub(crate) fn repeated(&mut self, fields: &[Field]) {
-        let mut seen = BTreeSet::new();
-        for field in fields.iter().filter(|field| !seen.insert(&field.key)) {
-            self.warn(field, format_args!("`{}` is set twice; the later one counts", excerpt(&field.node.path)));
+/// A variable or a setting that holds a secret, going by its name.
+pub(crate) fn called_like_a_key(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"].iter().any(|word| name.contains(word))
+}
+
+/// Keys written twice in one object, where a person surely means one of them. Rules apart: there each has its say.
+pub(crate) fn repeated(node: &Node, warnings: &mut Vec<String>) {
+    match &node.value {
+        Value::Object(fields) => {
+            let mut seen = BTreeSet::new();
+            for field in fields {
+                if !seen.insert(&field.key) && !is_rules(&node.path) {
+                    let (line, path) = (field.place.line(), excerpt(&field.node.path));
+                    warnings.push(format!("{line}: `{path}` is set twice; the later one counts"));
+                }
+                repeated(&field.node, warnings);
+            }
         }
+        Value::List(items) => items.iter().for_each(|item| repeated(item, warnings)),
+        Value::Null | Value::Flag(_) | Value::Number(_) | Value::Text(_) | Value::Layers(_) => {}
     }
 }
 

@@ -21,7 +21,6 @@ const KEYS: &[&str] = &["cert", "key"];
 impl Tls {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Option<Self>, Error> {
         let (mut cert, mut key) = (None, None);
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "cert" => cert = Some(field.node.file()?),

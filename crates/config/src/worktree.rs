@@ -28,7 +28,6 @@ const KEYS: &[&str] = &["base"];
 impl Worktree {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
         let mut worktree = Self::default();
-        notes.repeated(node.fields()?);
         for field in node.fields()? {
             match field.key.as_str() {
                 "base" => worktree.base = field.node.choice(BASES)?,

@@ -1,7 +1,7 @@
 //! Routes: methods by POST, events and the rest by GET. Where connections come from is not known here; who calls is told
 //! by the door in front.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, in_the_name_of};
 use crate::openapi::{self, Refusal};
 use crate::{Gateway, events, sse, ws};
 use axum::Router;
@@ -81,10 +81,11 @@ pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body
         caller.require(scope)?;
     }
     if scope == Some(Scope::Read) {
-        return dispatch(&gateway, &method, &body).await;
+        return in_the_name_of(caller, dispatch(&gateway, &method, &body)).await;
     }
     let tracker = gateway.changing.clone();
-    let task = tracker.spawn(async move { dispatch(&gateway, &method, &body).await });
+    let caller = caller.clone();
+    let task = tracker.spawn(async move { in_the_name_of(&caller, dispatch(&gateway, &method, &body)).await });
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("the call broke: {error}"))))
 }
 
@@ -221,3 +222,19 @@ pub(crate) fn method_label(method: &str) -> &'static str {
 }
 
 const OTHER: &str = "other";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_waited_for_only_so_long() {
+        let drops = futures_util::stream::unfold((), async |()| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, std::convert::Infallible>(Bytes::from_static(b" ")), ()))
+        });
+        let started = tokio::time::Instant::now();
+        let error = read(Request::new(Body::from_stream(drops))).await.unwrap_err();
+        assert_eq!((error.code, started.elapsed()), (Code::InvalidInput, BODY));
+    }
+}

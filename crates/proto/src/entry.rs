@@ -1,6 +1,6 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{Conversation, InputPart, Provenance, Shutdown, Switch};
+use crate::letter::{Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
 use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ tagged! {
         Switch(Switch) = "switch",
         /// The runtime speaking. Never answered by itself.
         Notice(Notice) = "notice",
-        /// Deferred tools the model may call from here on.
+        /// Deferred tools the model may call from here on, or knows of.
         ToolsLoaded(ToolsLoaded) = "tools_loaded",
     }
 }
@@ -57,6 +57,9 @@ pub struct Input {
     /// When the run is out of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// Whose money the run spends; its own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<Purse>,
     /// It asks whether the session may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
@@ -70,6 +73,9 @@ pub struct Reply {
     pub finish: Finish,
     /// `provider/model`; empty for a reply the runtime made up to dispatch a mention.
     pub model: String,
+    /// Tools the model was told by name only, in the first reply it gave to that list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<String>,
 }
 
 impl Reply {
@@ -228,9 +234,16 @@ pub struct Notice {
     pub text: String,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ToolsLoaded {
+    /// Described to the model from here on.
     pub names: Vec<String>,
+    /// Can be loaded from here on, and could not before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Can no longer be called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@
 mod actor;
 pub mod agents;
 mod board;
+mod brake;
+mod budget;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -17,14 +20,16 @@ mod messages;
 mod registry;
 mod runtime;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
 pub use board::Board;
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

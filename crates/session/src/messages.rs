@@ -77,7 +77,7 @@ impl Inner {
     }
 
     /// What became of one message.
-    async fn message(&self, id: &LetterId) -> Result<MessageRow, Error> {
+    pub(crate) async fn message(&self, id: &LetterId) -> Result<MessageRow, Error> {
         let query = HeldQuery { id: Some(id.clone()), now: now(), limit: 1, ..HeldQuery::default() };
         let held = self.store.held(&query).await?.pop();
         if let Some(held) = held.as_ref().filter(|held| held.state != HeldState::Accepted) {

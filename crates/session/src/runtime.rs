@@ -4,6 +4,8 @@
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
 use crate::board::Board;
+use crate::brake::Brake;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -15,7 +17,8 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -40,13 +43,27 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// `provider/model` for sessions and agents that name none.
     pub default_model: String,
+    /// When models are told tools by name only.
+    pub search: config::Search,
     pub between: Between,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
 pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
+    /// Sessions reach nothing but what they start, unless their agent says otherwise (`sandbox.isolated`).
+    pub isolated: bool,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
     pub child_tools: Vec<String>,
     /// Turns two sessions take after a message that is announced.
@@ -58,7 +75,8 @@ pub struct Between {
 impl Default for Between {
     fn default() -> Self {
         let redactor = rules::redact::Redactor::new([]);
-        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+        let access = rules::access::Settings::default();
+        Self { access, isolated: false, child_tools: Vec::new(), ping_pong: 5, redactor }
     }
 }
 
@@ -78,14 +96,20 @@ pub(crate) struct Inner {
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) brake: Brake,
     pub(crate) access: Arc<rules::access::Settings>,
+    isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
+    pub(crate) search: config::Search,
     redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -151,20 +175,26 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
+            brake: Brake::default(),
             access: Arc::new(deps.between.access),
+            isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
+            search: deps.search,
             redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -205,7 +235,7 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &row)?;
+        let body = self.body(&prompt, &run, &row)?;
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
@@ -229,7 +259,8 @@ impl Runtime {
             ));
         }
         let session = self.session(&found.session).await?;
-        Ok(Some(Posted { run: run.clone(), session, cursor: 0, duplicate: true }))
+        let cursor = self.inner.store.cursor_before(&run.letter()).await?;
+        Ok(Some(Posted { run: run.clone(), session, cursor, duplicate: true }))
     }
 
     /// The row a prompt goes to, and whether it is yet to be stored.
@@ -250,7 +281,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -268,8 +299,13 @@ impl Runtime {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
-            timeout_ms: None,
-            shutdown: None,
+            // A person's word brings money of its own.
+            purse: Some(Purse {
+                of: run.clone(),
+                allotted: Some(crate::budget::limits(&self.inner.limits)),
+                fresh: false,
+            }),
+            ..Prompt::default()
         }))
     }
 
@@ -412,6 +448,8 @@ impl Runtime {
             letter: run.letter(),
             call: None,
             from: Sender::Person,
+            hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -437,17 +475,36 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -588,6 +645,10 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     /// A hint that a session's inbox has something. An actor is started if there is none.
     pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
         if self.stop.is_cancelled() {
@@ -632,9 +693,11 @@ impl Inner {
                 let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }
@@ -669,6 +732,14 @@ impl Inner {
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
+    }
+
+    /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
+    /// what it runs as now, since switching must not widen anything.
+    pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let isolated =
+            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+        isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
     pub(crate) fn model_of(&self, session: &Session) -> String {

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use llm::{CallRef, Message, Provider};
-use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State};
+use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State, ToolsLoaded};
 use proto::letter::InputPart;
 use proto::{Call, CallId};
 use std::sync::Arc;
@@ -35,18 +35,19 @@ impl Transcript {
 
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
+            Entry::Input(input) if input.parts.is_empty() => {}
             Entry::Input(input) => self.user(&text_of(input)),
             Entry::Reply(reply) => self.replied(reply),
             Entry::Result(result) => self.settled(result),
             Entry::Notice(notice) => {
                 self.user(&format!("[notice from the runtime, not from a person] {}", notice.text));
             }
-            Entry::Started(_)
-            | Entry::Waiting(_)
-            | Entry::Compaction(_)
-            | Entry::Ended(_)
-            | Entry::Switch(_)
-            | Entry::ToolsLoaded(_) => {}
+            Entry::ToolsLoaded(tools) => {
+                if let Some(text) = changed(tools) {
+                    self.user(&format!("[notice from the runtime, not from a person] {text}"));
+                }
+            }
+            Entry::Started(_) | Entry::Waiting(_) | Entry::Compaction(_) | Entry::Ended(_) | Entry::Switch(_) => {}
         }
     }
 
@@ -109,6 +110,15 @@ impl Transcript {
             settled.into_iter().for_each(|fragment| self.push(fragment));
         }
     }
+}
+
+/// What a model is told of tools that came or went. That one was loaded it sees in the tool list.
+fn changed(tools: &ToolsLoaded) -> Option<String> {
+    let told = |names: &[String], what: &str| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
+    let added = told(&tools.added, "More tools can be fetched with `tool_search` now");
+    let gone = told(&tools.gone, "These tools can no longer be used");
+    let parts: Vec<String> = added.into_iter().chain(gone).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn as_wire(call: &Call) -> CallRef<'_> {

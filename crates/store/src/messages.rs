@@ -78,7 +78,7 @@ pub struct Sent {
     pub id: LetterId,
     pub to: SessionId,
     pub root: SessionId,
-    /// The sending session, which may live elsewhere.
+    /// The sending session: its id, or where it can be reached if it lives elsewhere.
     pub sender: String,
     pub class: Class,
     pub posted: Millis,

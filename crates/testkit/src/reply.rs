@@ -106,6 +106,14 @@ impl Reply {
         self
     }
 
+    /// Says what it costs, as some servers do, with a hundred tokens.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        let tokens = json!({ "prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 100 });
+        self.usage.get_or_insert(tokens)["cost"] = json!(usd);
+        self
+    }
+
     #[must_use]
     pub fn finish(mut self, reason: &'static str) -> Self {
         if let Content::Stream { finish, .. } = &mut self.content {

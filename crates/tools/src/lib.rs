@@ -4,7 +4,7 @@
 
 pub mod agent;
 pub mod agents_list;
-mod answer;
+pub mod answer;
 pub mod bash;
 pub mod board_add;
 pub mod board_claim;
@@ -17,6 +17,7 @@ pub mod files;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+mod ignored;
 pub mod list;
 pub mod list_peers;
 pub mod output;
@@ -35,11 +36,12 @@ pub mod task;
 #[cfg(test)]
 mod testing;
 mod tolerant;
+pub mod tool_search;
 mod walk;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Board, Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -68,6 +70,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &board_list::BoardList,
     &board_claim::BoardClaim,
     &board_update::BoardUpdate,
+    &tool_search::ToolSearch,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

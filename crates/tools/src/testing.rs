@@ -55,6 +55,7 @@ impl Place {
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
             board: Arc::new(crate::doors::Closed),
+            catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
         }
     }

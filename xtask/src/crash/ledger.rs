@@ -55,7 +55,9 @@ pub(super) struct Promises {
     pub(super) titles: Vec<(SessionId, String)>,
     /// Changes of boards that a person was told of.
     pub(super) changes: Vec<Change>,
-    /// Held letters that a person let in, or did not.
+    /// Letters from elsewhere that are held.
+    pub(super) held: Vec<LetterId>,
+    /// Those that a person let in, or did not.
     pub(super) decided: HashMap<LetterId, bool>,
 }
 

@@ -9,9 +9,9 @@ use client::Client;
 use proto::letter::AskReply;
 use proto::methods::{
     AbortInput, AcceptInput, Accepted, Agent, AgentInput, AgentWait, AskAnswer, AsksInput, BoardAdd, BoardAddInput,
-    BoardUpdate, BoardUpdateInput, ChatAbort, ChatInput, ChatSend, CreateInput, Health, MailState, MessagesAccept,
-    MessagesInput, MessagesList, MessagesRefuse, Method, Nothing, PermissionsList, PermissionsReply, RefuseInput,
-    SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
+    BoardUpdate, BoardUpdateInput, ChatAbort, ChatInput, ChatSend, CreateInput, DeliverInput, Health, MailState,
+    MessagesAccept, MessagesDeliver, MessagesInput, MessagesList, MessagesRefuse, Method, Nothing, PermissionsList,
+    PermissionsReply, RefuseInput, SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
 };
 use proto::{BoardTask, Code, LetterId, RunId, SessionId};
 use std::collections::HashSet;
@@ -36,8 +36,6 @@ const LOOKS: u32 = 5;
 const PEERS: usize = 4;
 /// Sessions that one client goes on with.
 const KEPT: usize = 3;
-/// Letters that are held for the peers of a round.
-const HELD: usize = 24;
 
 /// What all clients share.
 #[derive(Clone)]
@@ -131,6 +129,9 @@ impl Load {
             }
             if random.percent(20) {
                 self.pin(&id, &accepted.session_id, &mut random).await?;
+            }
+            if random.percent(20) {
+                self.write_from_afar(&id, random.pick(&peers)).await?;
             }
             if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
@@ -255,14 +256,28 @@ impl Load {
         Ok(())
     }
 
-    /// What is to be held for peers: a letter each, with a job of its own.
-    pub(super) fn strange_mail(&self, round: u32, peers: &[Peer]) -> Vec<(LetterId, SessionId, String)> {
-        let letter = |(n, peer): (usize, &Peer)| {
-            let job = Job { id: format!("r{round}held{n}"), plan: Vec::new() }.piece("mail");
-            (LetterId::derived("ltr_", &format!("held_{}_{round}_{n}", self.seed)), peer.id.clone(), job.to_string())
-        };
-        // Some for each, so that the person has something to decide all the time.
-        peers.iter().cycle().take(HELD).enumerate().map(letter).collect()
+    /// Mail from elsewhere, which is held until a person decides.
+    async fn write_from_afar(&self, id: &str, to: &Peer) -> anyhow::Result<()> {
+        let key = format!("{}-{id}", self.seed);
+        self.posted.notify_waiters();
+        let receipt = self
+            .call::<MessagesDeliver>(|| DeliverInput {
+                id: key.clone(),
+                to: to.label.clone(),
+                from: "ses_far".into(),
+                message: format!("news of {key}"),
+                hops: 1,
+                ..DeliverInput::default()
+            })
+            .await?
+            .with_context(|| format!("`messages.deliver` refused `{key}`"))?;
+        // Whoever a person stopped is not written to.
+        if receipt.state == MailState::Refused {
+            return Ok(());
+        }
+        let letter = receipt.message_id.context("a message that is held has an id")?;
+        self.promises().held.push(LetterId::parse(&letter)?);
+        Ok(())
     }
 
     /// Decides about what is held, if there is any, one at a time.

@@ -66,7 +66,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<()> {
         FakeModel::with(Options { keep: 1 }, move |received| script.reply(received))
     };
     let tools = json!({ "sessions": { "visibility": "all" }, "subagents": { "allow": ["task"] } });
-    let home = TempHome::new(&fake).config_json(json!({ "tools": tools }));
+    let home = TempHome::new(&fake).config_json(json!({ "tools": tools, "inbound": "hold" }));
     let mut suite = Suite::new(&args, program, &home, &repo, script, fake);
     let played = runtime.block_on(suite.play(&args));
     let found = match played {
@@ -179,11 +179,6 @@ impl Suite {
     /// Clients at work, and so many kills among it.
     async fn round(&mut self, load: &Load, round: u32, kills: u32) -> anyhow::Result<Vec<Violation>> {
         let peers = load.peers(round).await?;
-        // Mail that is held comes from elsewhere: it is put there while nobody has the store.
-        self.gateway.kill()?;
-        self.verify.hold(load.strange_mail(round, &peers)).await?;
-        self.gateway.start()?;
-        self.gateway.ready().await?;
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
             clients.spawn(load.clone().drive(format!("r{round}c{client}"), peers.clone()));

@@ -53,9 +53,10 @@ impl Board {
     }
 }
 
-/// `decided` is what a person was told was done; `taken` says whether a letter is in its receiver's log.
+/// `kept` is what a sender was told was held, `decided` what a person was told was done; `taken` says whether a letter is in its receiver's log.
 pub(super) fn check_held(
     rows: &[Held],
+    kept: &[LetterId],
     decided: &HashMap<LetterId, bool>,
     taken: impl Fn(&LetterId) -> bool,
 ) -> Vec<Violation> {
@@ -77,8 +78,8 @@ pub(super) fn check_held(
         }
     }
     let there: HashSet<&LetterId> = rows.iter().map(|held| &held.id).collect();
-    for id in decided.keys().filter(|id| !there.contains(id)) {
-        found.push(Violation::new(Kind::Lost, format!("held message `{id}`, which was decided")));
+    for id in kept.iter().chain(decided.keys()).filter(|id| !there.contains(id)) {
+        found.push(Violation::new(Kind::Lost, format!("held message `{id}`")));
     }
     found
 }
@@ -147,7 +148,10 @@ mod tests {
                 letter: None,
             };
             let decided = decided.map(|accept| (id.clone(), accept)).into_iter().collect();
-            check_held(&[held], &decided, |_| in_log).iter().map(|violation| violation.kind).collect::<Vec<_>>()
+            check_held(&[held], &[id.clone()], &decided, |_| in_log)
+                .iter()
+                .map(|violation| violation.kind)
+                .collect::<Vec<_>>()
         };
         assert_eq!(check(HeldState::Held, None, false), []);
         assert_eq!(check(HeldState::Accepted, Some(true), true), []);
@@ -157,6 +161,7 @@ mod tests {
         assert_eq!(check(HeldState::Held, Some(true), false), [Kind::Lost]);
         assert_eq!(check(HeldState::Held, Some(false), false), [Kind::Lost]);
         assert_eq!(check(HeldState::Held, None, true), [Kind::Wrong]);
-        assert_eq!(check_held(&[], &HashMap::from([(id.clone(), true)]), |_| true).len(), 1);
+        assert_eq!(check_held(&[], &[], &HashMap::from([(id.clone(), true)]), |_| true).len(), 1);
+        assert_eq!(check_held(&[], &[id.clone()], &HashMap::new(), |_| true).len(), 1);
     }
 }

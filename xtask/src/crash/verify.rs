@@ -6,13 +6,11 @@ use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
 use anyhow::Context;
 use config::Paths;
-use proto::letter::{Prompt, Sender};
-use proto::{Body, Class, Entry, Letter, LetterId, SessionId};
+use proto::{Entry, SessionId};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use store::sqlite::Sqlite;
-use store::{BoardQuery, HeldQuery, Hold, Mail, Store};
+use store::{BoardQuery, HeldQuery, Store};
 
 /// Entries read at once.
 const PAGE: usize = 2_000;
@@ -163,32 +161,7 @@ impl Verify {
 
     async fn check_mail(&self, store: &Sqlite, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
         let rows = store.held(&HeldQuery { limit: usize::MAX, ..HeldQuery::default() }).await?;
-        Ok(check_held(&rows, &promises.decided, |id| self.ledger.answered_by(&id.run()).is_some()))
-    }
-
-    /// Mail from elsewhere that is held for these sessions, as the gateway would keep it. Only while none runs.
-    pub(super) async fn hold(&self, letters: Vec<(LetterId, SessionId, String)>) -> anyhow::Result<()> {
-        let store = Sqlite::open(&self.state, Arc::new(|_| {})).context("cannot write the store")?;
-        let hold = letters.into_iter().map(|(id, to, text)| Hold {
-            letter: Letter {
-                id,
-                to,
-                from: Sender::Session { id: SessionId::new() },
-                class: Class::Steer,
-                body: Body::Prompt(Prompt::text(text)),
-                provenance: None,
-                conversation: None,
-                report: None,
-                expires: None,
-            },
-            sender: "bridge:elsewhere".into(),
-            // Longer than any run of the suite.
-            expires: i64::MAX,
-            queue: None,
-        });
-        store.deliver(Mail { at: 1, hold: hold.collect(), ..Mail::default() }).await?;
-        store.close().await;
-        Ok(())
+        Ok(check_held(&rows, &promises.held, &promises.decided, |id| self.ledger.answered_by(&id.run()).is_some()))
     }
 
     fn tokens(&self) -> anyhow::Result<HashMap<String, u32>> {

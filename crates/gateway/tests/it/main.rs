@@ -5,6 +5,7 @@ mod events;
 mod hostile;
 mod methods;
 mod oversight;
+mod threats;
 mod web_socket;
 
 use client::Client;
@@ -62,6 +63,7 @@ impl World {
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
+            search: config::Search::default(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

@@ -1,5 +1,6 @@
 //! Mail between sessions, as methods and tools show it (C3, C4).
 
+use crate::shape::{PageCursor, Ref};
 use crate::{LetterId, Millis, SessionId, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,12 +72,14 @@ pub struct MessagesInput {
     pub state: Option<MailState>,
     /// Only mail to or from this session.
     #[serde(alias = "ref", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session: Option<String>,
     /// 50 without it, 200 at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<PageCursor>")]
     pub cursor: Option<String>,
 }
 
@@ -133,6 +136,7 @@ pub struct RefuseInput {
     pub id: LetterId,
     /// Kept with it, at most 1,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
     pub reason: Option<String>,
 }
 
@@ -142,6 +146,8 @@ pub struct PeersInput {
     /// Whom this session can write to; without it, every live session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Leave other gateways out.
+    pub local: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -177,4 +183,27 @@ pub enum Place {
     Tree,
     Machine,
     Remote,
+}
+
+/// Mail from a session of another gateway.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DeliverInput {
+    /// The same however often it is sent; it is taken once.
+    pub id: String,
+    /// A session here: its id, key or label, or `main`.
+    pub to: String,
+    /// The session over there.
+    pub from: String,
+    /// What it is called over there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Over there it listens at this socket; means something only between gateways of one user on one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// How many sessions it has come through.
+    pub hops: u32,
 }

@@ -6,12 +6,13 @@ use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
@@ -24,6 +25,13 @@ pub(super) struct Judged {
     verdict: Verdict,
 }
 
+impl Judged {
+    /// The tool, when it is about to be used: one that is deferred is loaded with that.
+    pub(super) fn loads(&self) -> Option<&str> {
+        (self.call.decision != Decision::Deny).then_some(self.call.tool.as_str())
+    }
+}
+
 enum Verdict {
     Run(&'static dyn AnyTool),
     Ask(Ask),
@@ -32,10 +40,10 @@ enum Verdict {
 
 /// What a call came back with.
 pub(super) struct Called {
-    call: CallId,
-    result: Result<Output, Error>,
-    effects: Effects,
-    ms: u64,
+    pub(super) call: CallId,
+    pub(super) result: Result<Output, Error>,
+    pub(super) effects: Effects,
+    pub(super) ms: u64,
 }
 
 impl Actor {
@@ -56,7 +64,7 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
-        if !self.role.shows(name) && asked == Asked::ByTheModel {
+        if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
                 State::Denied,
@@ -64,10 +72,8 @@ impl Actor {
             );
         }
         if input.get().starts_with('"') {
-            return Verdict::Refuse(
-                State::Error,
-                format!("the arguments of `{name}` are not valid JSON: send one JSON object"),
-            );
+            let why = format!("the arguments of `{name}` are not valid JSON: send one JSON object");
+            return Verdict::Refuse(State::Error, self.with_schema(tool, why));
         }
         let accesses = match tool.access(input, &self.context(id)) {
             Ok(accesses) => accesses,
@@ -88,6 +94,27 @@ impl Actor {
             }
         }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+    }
+
+    /// A tool that was never described to the model is, when it is called wrongly.
+    fn with_schema(&self, tool: &'static dyn AnyTool, why: String) -> String {
+        let spec = tool.spec();
+        if self.is_loaded(spec.name) { why } else { format!("{why} of this schema: {}", (spec.schema)().get()) }
+    }
+
+    fn is_loaded(&self, tool: &str) -> bool {
+        !self.role.toolbox.is_deferred(tool) || self.view.loaded().iter().any(|loaded| loaded == tool)
+    }
+
+    /// The entry that adds tools to the list the model is sent, without those it has.
+    pub(super) fn tools_loaded<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Entry> {
+        let mut new: Vec<String> = Vec::new();
+        for name in names {
+            if !self.is_loaded(name) && !new.iter().any(|known| known == name) {
+                new.push(name.to_owned());
+            }
+        }
+        (!new.is_empty()).then(|| Entry::ToolsLoaded(ToolsLoaded { names: new, ..ToolsLoaded::default() }))
     }
 
     /// One question for all that a call wants: the strongest permission first.
@@ -186,16 +213,36 @@ impl Actor {
         self.running.insert(task.id(), id);
     }
 
-    /// Calls came back: results, or waits, with whatever they start or send, in one commit.
-    pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
-        let mut batch = Batch::default();
-        let mut to_check = Vec::new();
-        let mut known = Vec::new();
-        for called in calls {
-            if self.view.find(&called.call).is_none() {
-                continue;
+    /// Calls came back: results, or waits, with whatever they start or send, in one commit. When one of them cannot have
+    /// what it prepared, each is committed alone, and that one is told.
+    pub(super) async fn called(&mut self, mut calls: Vec<Called>) -> Result<(), Stop> {
+        calls.retain(|called| self.view.find(&called.call).is_some());
+        match self.commit_calls(&calls).await {
+            Err(Stop::Refused(_)) => {}
+            done => return done,
+        }
+        for mut called in calls {
+            match self.commit_calls(std::slice::from_ref(&called)).await {
+                Err(Stop::Refused(why)) => {
+                    self.planned.fetch_sub(called.effects.open.len() as u64, Ordering::SeqCst);
+                    called.effects = Effects::default();
+                    called.result = Ok(self.refused(&called.call, why.into()));
+                    self.commit_calls(&[called]).await?;
+                }
+                done => done?,
             }
-            match called.result {
+        }
+        Ok(())
+    }
+
+    async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let (mut to_check, mut loads, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        for called in calls {
+            if let Ok(output) = &called.result {
+                loads.extend(output.loads.iter().map(String::as_str));
+            }
+            match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
                         batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
@@ -206,12 +253,8 @@ impl Actor {
                     }
                     let until =
                         wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
-                    batch.entries.push(Entry::Waiting(Waiting {
-                        call: called.call,
-                        on: wait.on,
-                        until,
-                        note: wait.note,
-                    }));
+                    let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
+                    batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
                 done => {
                     if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
@@ -221,9 +264,11 @@ impl Actor {
                 }
             }
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
-            batch.open.extend(called.effects.open);
-            batch.post.extend(called.effects.post);
+            batch.open.extend(called.effects.open.iter().cloned());
+            batch.post.extend(called.effects.post.iter().cloned());
+            batch.send.extend(called.effects.send.iter().cloned());
         }
+        batch.entries.extend(self.tools_loaded(loads.into_iter()));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.
@@ -253,8 +298,17 @@ impl Actor {
         batch.entries.push(Entry::Switch(switch));
     }
 
+    /// What a call is told whose effects the store refused.
+    fn refused(&self, call: &CallId, why: proto::Error) -> Output {
+        let tool = self.view.find(call).and_then(|open| tools::find(&open.call.tool));
+        match tool {
+            Some(tool) if tool.spec().json => tools::answer::refused(&why),
+            _ => Output::text(why.message).failed(),
+        }
+    }
+
     /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
-    async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
+    pub(super) async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
         if calls.is_empty() || !self.rt.store.waits_for(&self.row.id, &self.row.id).await? {
             return Ok(());
         }
@@ -269,26 +323,27 @@ impl Actor {
     }
 
     /// The entry for a call that is over.
-    pub(super) fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+    pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
         let (mut ends_turn, mut shutdown) = (false, None);
         let (state, output, data) = match result {
             Ok(output) => {
                 (ends_turn, shutdown) = (output.ends_turn, output.shutdown);
-                (if output.failed { State::Error } else { State::Ok }, output.text, output.data)
+                let state = if output.failed { State::Error } else { State::Ok };
+                (state, output.text.clone(), output.data.clone())
             }
             Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
             Err(error @ Error::Broken { .. }) => {
                 tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
                 (State::Error, error.to_string(), None)
             }
-            Err(Error::Tell(why)) => (State::Error, why, None),
+            Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
     /// if it was promised.
-    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
+    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled, from: Option<Provenance>) {
         let finished = &settled.finished;
         if finished.cleanup {
             batch.archive.push(finished.session.clone());
@@ -296,7 +351,7 @@ impl Actor {
         let waiting = self.view.find(&settled.call).map(|open| (open.call.clone(), open.state.clone()));
         let Some((call, OpenState::Waiting(waiting))) = waiting else {
             if settled.late {
-                batch.post.push(self.late_reply(settled));
+                batch.post.push(self.late_reply(settled, from));
             }
             return;
         };
@@ -304,7 +359,7 @@ impl Actor {
             Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
-        let mut entry = self.outcome(&settled.call, result, finished.ms);
+        let mut entry = self.outcome(&settled.call, &result, finished.ms);
         if let Entry::Result(result) = &mut entry
             && finished.outcome != proto::Outcome::Ok
         {
@@ -315,14 +370,14 @@ impl Actor {
     }
 
     /// The same news as a steer letter to oneself: it is answered like any other mail.
-    fn late_reply(&self, settled: &Settled) -> Post {
+    fn late_reply(&self, settled: &Settled, provenance: Option<Provenance>) -> Post {
         let letter = Letter {
             id: LetterId::derived("late_", settled.call.as_str()),
             to: self.row.id.clone(),
             from: Sender::Session { id: settled.finished.session.clone() },
             class: Class::Steer,
             body: Body::Completion(settled.finished.clone()),
-            provenance: None,
+            provenance,
             conversation: None,
             report: None,
             expires: None,
@@ -338,16 +393,18 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
-    /// something. That is not done any more, so nobody may read that it was.
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start, send or
+    /// load something. That is not done any more, so nobody may read that it was.
     pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
-        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let over = |called: &Called| {
+            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+        };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
                 let called = finished.swap_remove(at);
-                self.outcome(&called.call, called.result, called.ms)
+                self.outcome(&called.call, &called.result, called.ms)
             }
             None => result(&open.call.id, State::Interrupted, why.to_owned()),
         })
@@ -372,6 +429,7 @@ impl Actor {
             directory: doors.clone(),
             office: doors.clone(),
             board: doors.clone(),
+            catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }
     }
@@ -382,7 +440,9 @@ impl Actor {
             row: Arc::new(self.row.clone()),
             model,
             policy: self.role.policy.clone(),
+            sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
             asked: self.view.shutdown().cloned(),

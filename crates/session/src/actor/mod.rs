@@ -6,8 +6,11 @@
 
 mod calls;
 mod control;
+mod money;
 mod role;
 mod runs;
+#[cfg(test)]
+mod tests;
 mod think;
 
 use crate::decide::{Inbox, Limits, Next, decide};
@@ -54,6 +57,8 @@ pub(crate) enum Leave {
 enum Stop {
     /// Letters came in that the commit did not know of: look again.
     Unread,
+    /// Something that was to be started or sent cannot be: its call is told so.
+    Refused(store::Error),
     Leave(Leave),
 }
 
@@ -61,6 +66,9 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. } | store::Error::Overdrawn(_)) => {
+                Self::Refused(refused)
+            }
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -99,6 +107,8 @@ pub(crate) struct Actor {
     planned: Arc<AtomicU64>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
+    /// What was left to spend at the last look.
+    look: Option<money::Look>,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -125,6 +135,7 @@ impl Actor {
         };
         let leave = match actor.recover().await {
             Ok(()) | Err(Stop::Unread) => actor.work_until(stop).await,
+            Err(Stop::Refused(error)) => Leave::Trouble(error),
             Err(Stop::Leave(leave)) => leave,
         };
         actor.wind_down(&leave).await;
@@ -151,6 +162,7 @@ impl Actor {
             files: Arc::default(),
             report: None,
             planned: Arc::default(),
+            look: None,
             asked_to_end: view.shutdown().map(|_| now()),
             rt,
             handle,
@@ -165,6 +177,7 @@ impl Actor {
             match self.advance().await {
                 Ok(()) => {}
                 Err(Stop::Unread) => continue,
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
                 Err(Stop::Leave(leave)) => return leave,
             }
             let idle = self.view.answering().is_none() && self.inbox.is_empty();
@@ -180,10 +193,11 @@ impl Actor {
                     None
                 }
             };
-            if let Some(outcome) = outcome
-                && let Err(Stop::Leave(leave)) = self.outcomes(outcome).await
-            {
-                return leave;
+            let Some(outcome) = outcome else { continue };
+            match self.outcomes(outcome).await {
+                Ok(()) | Err(Stop::Unread) => {}
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
+                Err(Stop::Leave(leave)) => return leave,
             }
         }
     }
@@ -193,6 +207,7 @@ impl Actor {
         self.give_up_late_waits().await?;
         loop {
             self.read_inbox().await?;
+            self.look_at_budget().await?;
             let next = decide(&self.view, &self.inbox, &self.limits());
             // A reply under way is a step: only control letters are taken before it ends.
             if self.thinking && next != Next::Obey {
@@ -205,6 +220,7 @@ impl Actor {
                 Next::End => self.end_answered().await?,
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
+                Next::Spent => self.end_broke().await?,
                 Next::Compact => self.out_of_room().await?,
                 Next::Conclude => return self.think(think::Tools::Withheld).await,
                 Next::CallModel => return self.think(think::Tools::Offered).await,
@@ -246,8 +262,8 @@ impl Actor {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
-        let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
-        let committed = match self.rt.store.commit(&self.row.id, self.fence, batch).await {
+        let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
+        let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
                 // Whoever posted it may not have come to the hint yet.
@@ -266,10 +282,29 @@ impl Actor {
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
         committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
+        if leaves {
+            self.rt.outbox.notify_one();
+        }
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
         }
         Ok(())
+    }
+
+    /// Letters to a session that was hidden meanwhile reach nobody: the rest is committed without them, or this session
+    /// could never end what it is doing.
+    async fn store(&self, mut batch: Batch) -> Result<store::Committed, store::Error> {
+        loop {
+            let spare = (!batch.post.is_empty()).then(|| batch.clone());
+            match (self.rt.store.commit(&self.row.id, self.fence, batch).await, spare) {
+                (Err(store::Error::NoSession(gone)), Some(spare)) if spare.post.iter().any(|p| p.letter.to == gone) => {
+                    tracing::debug!(session = %self.row.id, %gone, "a letter reaches nobody");
+                    batch = spare;
+                    batch.post.retain(|post| post.letter.to != gone);
+                }
+                (committed, _) => return committed,
+            }
+        }
     }
 
     /// The view as it will be once `batch` is committed.
@@ -325,7 +360,7 @@ impl Actor {
 
     fn limits(&self) -> Limits {
         let context = self.mind.as_ref().map_or(0, Mind::room);
-        Limits { steps: self.role.profile.steps, context }
+        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.
@@ -387,7 +422,7 @@ fn moved_runs(batch: &Batch) -> Vec<String> {
     let moved = |change: &RunChange| match change {
         RunChange::Alias { run, .. } => Some(run.to_string()),
         RunChange::End(end) => Some(end.run.to_string()),
-        RunChange::Start { .. } => None,
+        RunChange::Start { .. } | RunChange::Spend { .. } => None,
     };
     batch.runs.iter().filter_map(moved).collect()
 }

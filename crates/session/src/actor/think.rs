@@ -7,11 +7,11 @@ use crate::decide::{Next, decide};
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
-use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text};
+use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text, ToolsLoaded};
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::Batch;
+use store::{Batch, RunChange};
 
 /// Who answers, and what it is shown.
 pub(super) struct Mind {
@@ -19,7 +19,11 @@ pub(super) struct Mind {
     provider: Arc<dyn Provider>,
     model: Model,
     system: String,
+    /// The deferred tools that `system` names.
+    deferred: Vec<String>,
     tools: Bytes,
+    /// How many loaded tools are in `tools`.
+    loaded: usize,
 }
 
 impl Mind {
@@ -99,10 +103,15 @@ impl Actor {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };
-            let (system, tools) = (self.role.system(&self.row), self.role.encode_tools(provider.as_ref()));
-            self.mind = Some(Mind { name: name.to_owned(), provider, model, system, tools });
+            self.tell_of_tools().await?;
+            self.mind = Some(self.mind_of(name, provider, model));
         }
-        let provider = self.mind.as_ref().expect("made above").provider.clone();
+        let mind = self.mind.as_mut().expect("made above");
+        if mind.loaded != self.view.loaded().len() {
+            mind.loaded = self.view.loaded().len();
+            mind.tools = self.role.toolbox.encode(mind.provider.as_ref(), self.view.loaded());
+        }
+        let provider = mind.provider.clone();
         match &mut self.talk {
             Talk::Ready(transcript) if transcript.is_for(&provider) => {}
             Talk::Ready(_) => {
@@ -115,6 +124,36 @@ impl Actor {
             Talk::Loaded(entries) => self.talk = Talk::Ready(written(provider, &std::mem::take(entries))),
         }
         Ok(Ok(()))
+    }
+
+    fn mind_of(&self, name: &str, provider: Arc<dyn Provider>, model: Model) -> Mind {
+        let toolbox = &self.role.toolbox;
+        let as_now = || toolbox.deferred().iter().map(|name| (*name).to_owned()).collect();
+        let deferred = self.view.told_first().map_or_else(as_now, <[String]>::to_vec);
+        Mind {
+            name: name.to_owned(),
+            system: self.role.system(&self.row, &deferred),
+            deferred,
+            tools: toolbox.encode(provider.as_ref(), self.view.loaded()),
+            loaded: self.view.loaded().len(),
+            provider,
+            model,
+        }
+    }
+
+    /// Tools came or went since the model was told of them: it reads that at the end of the conversation, so that what
+    /// its provider has cached stays as it is.
+    async fn tell_of_tools(&mut self) -> Result<(), Stop> {
+        let Some(told) = self.view.told() else { return Ok(()) };
+        let toolbox = &self.role.toolbox;
+        let known = |name: &str| told.iter().chain(self.view.loaded()).any(|known| known == name);
+        let added = toolbox.deferred().iter().filter(|name| !known(name)).map(|name| (*name).to_owned()).collect();
+        let gone = told.iter().filter(|name| !toolbox.has(name)).cloned().collect();
+        let change = ToolsLoaded { names: Vec::new(), added, gone };
+        if change.added.is_empty() && change.gone.is_empty() {
+            return Ok(());
+        }
+        self.commit(Batch { entries: vec![Entry::ToolsLoaded(change)], ..Batch::default() }).await
     }
 
     /// A model call ended. `None`: it was cancelled, and whoever did that goes on from there.
@@ -158,16 +197,22 @@ impl Actor {
             reply.parts.into_iter().map(|part| self.judged(part, asked)).collect();
         let mut batch = Batch::default();
         let steps = self.view.answering().map_or(0, |now| now.steps);
+        let said_by_a_model = !model.is_empty() && self.view.told().is_none();
+        let mind = self.mind.as_ref().filter(|_| said_by_a_model);
         batch.entries.push(Entry::Reply(Reply {
             step: steps + u32::from(!model.is_empty()),
             parts: judged.iter().map(|(part, call)| kept(part, call.as_ref())).collect(),
             usage: reply.usage,
             finish: reply.finish,
             model,
+            deferred: mind.map(|mind| mind.deferred.clone()).unwrap_or_default(),
         }));
         batch.row.spent = Some(reply.usage);
+        let spends = self.view.answering().filter(|_| reply.usage != Usage::default());
+        batch.runs.extend(spends.map(|now| RunChange::Spend { run: now.run.clone(), usage: reply.usage }));
         batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
         let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
+        batch.entries.extend(self.tools_loaded(calls.iter().filter_map(Judged::loads)));
         for call in &calls {
             self.add_verdict(&mut batch, call);
         }
@@ -179,7 +224,7 @@ impl Actor {
     async fn commit_reply(&mut self, batch: Batch) -> Result<(), Stop> {
         if decide(&self.preview(&batch), &self.inbox, &self.limits()) == Next::End {
             let mut last = batch.clone();
-            self.add_ending(&mut last, Ending::ok());
+            self.add_ending(&mut last, &Ending::ok());
             last.expect_unread = Some(self.inbox.len() as u32);
             match self.commit(last).await {
                 Err(Stop::Unread) => {}

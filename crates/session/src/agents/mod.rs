@@ -27,6 +27,8 @@ pub struct Profile {
     pub rules: Vec<Rule>,
     /// Narrows the tools it is shown: the last entry that matches a name decides. Not inherited by children.
     pub tools: Vec<(String, bool)>,
+    /// Its sessions reach nothing but what they start; unset, the settings for all say.
+    pub isolated: Option<bool>,
     /// Rules that were written for this agent by name; a child may only spawn when they speak of `task`.
     named: Vec<Rule>,
 }
@@ -139,6 +141,7 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
+    base.isolated = agent.isolated.or(base.isolated);
     let names = |(name, wanted): &(String, bool)| {
         tools::groups::expand(name).into_iter().map(|n| (n, *wanted)).collect::<Vec<_>>()
     };

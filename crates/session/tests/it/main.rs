@@ -1,9 +1,12 @@
 //! Whole sessions: a script goes in at the model's end, what a person would see comes out.
 
+mod access;
 mod board;
 mod children;
 mod crashes;
 mod letters;
+mod limits;
 mod mail;
+mod tool_search;
 mod turns;
 mod world;

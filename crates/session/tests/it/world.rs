@@ -6,6 +6,7 @@ use llm::wire::{Endpoint, openai_chat::OpenAiChat};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
 use proto::{RunId, SessionId};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct World {
     pub(crate) repo: Arc<RepoDir>,
     pub(crate) limits: config::Limits,
     pub(crate) agents: BTreeMap<String, config::Agent>,
+    /// `tools.sessions.visibility`.
+    sight: Value,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -53,20 +56,27 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
-        let rt = runtime(&store, &hub, &fake, &limits, &agents);
-        Self { rt, hub, store, fake, repo, limits, agents }
+        let sight = json!({ "default": "all" });
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &sight);
+        Self { rt, hub, store, fake, repo, limits, agents, sight }
+    }
+
+    /// Another visibility for one act, from the next gateway on, which takes over at once.
+    pub(crate) async fn allow(&mut self, act: &str, visibility: &str) {
+        self.sight[act] = json!(visibility);
+        self.restart().await;
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
     pub(crate) async fn restart(&mut self) {
         self.rt.stop().await;
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
         self.rt.resume().await.unwrap();
     }
 
     /// A new gateway takes over while the old one still believes it owns the sessions.
     pub(crate) async fn take_over(&mut self) {
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
         self.rt.resume().await.unwrap();
     }
 
@@ -161,6 +171,7 @@ fn runtime(
     fake: &FakeModel,
     limits: &config::Limits,
     agents: &BTreeMap<String, config::Agent>,
+    sight: &Value,
 ) -> Runtime {
     let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
     let configured = llm::Configured {
@@ -177,11 +188,14 @@ fn runtime(
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
+        search: config::Search::default(),
+        courier: Arc::new(convoke_session::courier::Nowhere),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
-                "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
+                "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
             }))
             .unwrap(),
+            isolated: false,
             child_tools: Vec::new(),
             ping_pong: 5,
             redactor: rules::redact::Redactor::new(["hunter2-hunter2".to_owned()]),

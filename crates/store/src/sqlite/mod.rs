@@ -7,6 +7,7 @@ mod fault;
 mod file;
 mod lock;
 mod messages;
+mod purses;
 mod read;
 mod readers;
 mod value;
@@ -18,13 +19,13 @@ mod tests;
 use crate::ready::{Done, Ready};
 use crate::{
     Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
 use lock::Lock;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Letter, LetterId, RunId, SessionId};
 use readers::Readers;
 use rusqlite::Connection;
 use std::path::Path;
@@ -194,9 +195,13 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::awaits_news(db, &session)).await
     }
 
-    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
-        let root = root.clone();
-        self.readers.read(move |db| read::born_since(db, &root, at)).await
+    async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error> {
+        let run = run.clone();
+        self.readers.read(move |db| purses::chain(db, &run)).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.readers.read(move |db| read::outbox(db, limit)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
@@ -206,6 +211,11 @@ impl Store for Sqlite {
 
     async fn cursor(&self) -> Result<u64, Error> {
         self.readers.read(read::cursor).await
+    }
+
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        let letter = letter.clone();
+        self.readers.read(move |db| read::cursor_before(db, &letter)).await
     }
 
     async fn check(&self) -> Result<Vec<String>, Error> {

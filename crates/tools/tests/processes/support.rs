@@ -66,6 +66,7 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             board: Arc::new(convoke_tools::doors::Closed),
+            catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();

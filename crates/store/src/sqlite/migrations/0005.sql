@@ -1,6 +1,6 @@
 -- Mail that a person oversees, and the boards.
 
--- Who sent a letter: the id of a session, here or elsewhere. Letters of people and of the runtime have none.
+-- Who sent a letter: the id of a session, or the address of one elsewhere. Letters of people and of the runtime have none.
 ALTER TABLE letters ADD COLUMN sender TEXT;
 
 CREATE INDEX letters_page ON letters (posted DESC, id DESC) WHERE sender IS NOT NULL AND class <> 'control';

@@ -1,0 +1,101 @@
+//! Reading a file of settings, and remembering that it was looked at.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::layer::Source;
+use crate::{Error, document};
+
+/// Far above any settings file; protects against a wrong path.
+pub(crate) const LARGEST_FILE: u64 = 1 << 20;
+
+/// What came up while files were read.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// A file or directory that was looked for, and what was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+}
+
+/// Changes whenever a file is written, replaced or taken away.
+type Stamp = (u64, u64, i64, i64);
+
+impl Reading {
+    pub(crate) fn saw(&mut self, path: &Path) {
+        self.seen.push(Seen { path: path.to_owned(), stamp: stamp(path) });
+    }
+
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+}
+
+impl Seen {
+    pub(crate) fn is_current(&self) -> bool {
+        stamp(&self.path) == self.stamp
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let of = |meta: Metadata| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
+    fs::metadata(path).ok().map(of)
+}
+
+/// The text of a file, or nothing where there is none.
+pub(crate) fn read_text(file: &Path, reading: &mut Reading) -> Result<Option<String>, Error> {
+    // Before reading: a change in between is then noticed the next time.
+    reading.saw(file);
+    let name = file.display().to_string();
+    let bytes = match read_bytes(file) {
+        Ok(bytes) => bytes,
+        Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(cause) => {
+            let hint = "make it readable for this user, or move it away";
+            return Err(Error::new(format!("{name}: cannot be read: {cause}"), hint));
+        }
+    };
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(Error::new(format!("{name}: larger than 1 MiB"), "check that this is the file you mean"));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| not_text(file, &error))?;
+    // Some editors start a file with a mark that is no part of its text.
+    Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+/// Stops one byte behind the largest file: enough to know. A pipe or a device is not waited for.
+fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
+    let meta = fs::metadata(file)?;
+    if !meta.is_file() {
+        let what = if meta.is_dir() { "it is a directory" } else { "it is not a file" };
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut bytes = Vec::new();
+    File::open(file)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn not_text(file: &Path, error: &std::string::FromUtf8Error) -> Error {
+    let offset = error.utf8_error().valid_up_to();
+    let before = String::from_utf8_lossy(&error.as_bytes()[..offset]);
+    let source = Source::file(crate::Layer::User, file);
+    document::place(&source, &before, offset).error("not UTF-8", "save the file as UTF-8")
+}
+
+/// What a directory holds, sorted, so that the same files mean the same everywhere. None at all is fine.
+pub(crate) fn entries(directory: &Path, reading: &mut Reading) -> Vec<PathBuf> {
+    reading.saw(directory);
+    let Ok(found) = fs::read_dir(directory) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}

@@ -1,0 +1,219 @@
+//! Eight layers in, one set of settings out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::document::{self, Node, Value};
+use crate::expand::Expander;
+use crate::files::agents::Names;
+use crate::files::{agents, commands, instructions};
+use crate::gather::{Gather, Gathered, Kind, Sheet};
+use crate::hash::Hasher;
+use crate::layer::{Layer, Source};
+use crate::merge::merge;
+use crate::read::Reading;
+use crate::section::repeated;
+use crate::trust::{self, Repository};
+use crate::{Commands, Environment, Error, Instructions, Loaded, Paths, read_sections};
+
+/// More warnings than this help nobody.
+const MOST_WARNINGS: usize = 50;
+
+pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>) -> Result<Loaded, Error> {
+    let mut reading = Reading::default();
+    let mut gathered = Gather { paths, env, reading: &mut reading }.all(directory)?;
+    let repository = judge(paths, env, &mut gathered, &mut reading);
+    let mut laying = Laying { env, reading, root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    for sheet in &gathered.sheets {
+        laying.sheet(sheet)?;
+    }
+    let Laying { mut reading, root, commands, .. } = laying;
+    let mut loaded = read_sections(&root)?;
+    loaded.instructions = instructions(paths, &gathered, &root, &mut reading);
+    reading.warnings.append(&mut loaded.warnings);
+    loaded.warnings = shortened(reading.warnings);
+    loaded.text_hash = text_hash(&gathered);
+    loaded.commands = commands;
+    loaded.skills = gathered.skills.into_values().collect();
+    loaded.repository = repository;
+    loaded.seen = reading.seen;
+    loaded.tree = Tree(root);
+    Ok(loaded)
+}
+
+/// What of the repository around a directory would count.
+pub(crate) fn repository(paths: &Paths, env: &Environment, directory: &Path) -> Result<Option<Repository>, Error> {
+    let mut reading = Reading::default();
+    let mut gathered = Gather { paths, env, reading: &mut reading }.all(Some(directory))?;
+    Ok(judge(paths, env, &mut gathered, &mut reading))
+}
+
+/// The settings as one tree. Not printed: it holds keys.
+#[derive(Clone)]
+pub(crate) struct Tree(pub(crate) Node);
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self(empty())
+    }
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tree(…)")
+    }
+}
+
+pub(crate) fn empty() -> Node {
+    let source = Source::text(Layer::Builtin, "builtin.jsonc", Path::new(""));
+    Node::new(String::new(), document::place(&source, "", 0), Value::Object(Vec::new()))
+}
+
+/// Looks at what came with the repository. What is trusted is the user's own from here on.
+fn judge(paths: &Paths, env: &Environment, gathered: &mut Gathered, reading: &mut Reading) -> Option<Repository> {
+    let root = gathered.root()?;
+    let files: Vec<PathBuf> = gathered.foreign().map(|sheet| sheet.file.clone()).collect();
+    if files.is_empty() {
+        return None;
+    }
+    let hash = trust::hash(gathered, &named_files(env, gathered, reading));
+    let list = trust::list(paths, reading);
+    let trusted = list.iter().any(|trusted| trusted.root == root && trusted.hash == hash);
+    if trusted {
+        for sheet in gathered.sheets.iter_mut().filter(|sheet| sheet.source.repository.is_some()) {
+            sheet.source = Arc::new(Source { repository: None, ..(*sheet.source).clone() });
+        }
+    }
+    Some(Repository { root, files, hash, trusted })
+}
+
+/// What the files of a repository name by `{file:…}`: it is a part of what is trusted. What does not parse names none.
+fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) -> Vec<(PathBuf, String)> {
+    let mut named = Vec::new();
+    for sheet in gathered.foreign().filter(|sheet| sheet.text.contains("{file:")) {
+        let mut quiet = Reading::default();
+        let mut expander = Expander { env, reading: &mut quiet, within: None, named: Vec::new() };
+        let node = match &sheet.kind {
+            Kind::Settings => document::parse(&sheet.source, &sheet.text).ok(),
+            Kind::Agent { style, .. } => {
+                agents::read(&sheet.source, &sheet.text, &sheet.file, *style).ok().map(|(_, node)| node)
+            }
+            Kind::Command { .. } => None,
+        };
+        if let Some(mut node) = node {
+            let _ = expander.expand(&mut node);
+        }
+        named.append(&mut expander.named);
+        reading.seen.append(&mut quiet.seen);
+    }
+    named
+}
+
+struct Laying<'a> {
+    env: &'a Environment,
+    reading: Reading,
+    root: Node,
+    commands: Commands,
+    /// The names of agents at each place.
+    names: BTreeMap<PathBuf, Names>,
+}
+
+impl Laying<'_> {
+    fn sheet(&mut self, sheet: &Sheet) -> Result<(), Error> {
+        match &sheet.kind {
+            Kind::Settings => {
+                let node = document::parse(&sheet.source, &sheet.text)?;
+                self.lay(node, sheet.source.repository.as_deref())
+            }
+            Kind::Agent { style, base } => {
+                let read = agents::read(&sheet.source, &sheet.text, &sheet.file, *style);
+                let laid =
+                    read.map_err(|error| format!("{} ({})", error.message, error.hint)).and_then(|(name, node)| {
+                        self.names.entry(base.clone()).or_default().take(&name, &sheet.source.name)?;
+                        let laid = self.lay(node, sheet.source.repository.as_deref());
+                        laid.map_err(|error| format!("{} ({})", error.message, error.hint))
+                    });
+                if let Err(why) = laid {
+                    let counts = why.ends_with("this one is left out");
+                    self.reading.warn(if counts { why } else { format!("{why}; this agent is left out") });
+                }
+                Ok(())
+            }
+            Kind::Command { style, folder } => {
+                let warnings = &mut self.reading.warnings;
+                match commands::read(&sheet.source, &sheet.text, &sheet.file, folder, *style, warnings) {
+                    Ok(command) => drop(self.commands.insert(command.name.clone(), command)),
+                    Err(error) => {
+                        self.reading.warn(format!("{} ({}); this command is left out", error.message, error.hint));
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn lay(&mut self, mut node: Node, untrusted: Option<&Path>) -> Result<(), Error> {
+        repeated(&node, &mut self.reading.warnings);
+        if untrusted.is_some() {
+            trust::narrow(&mut node, &mut self.reading.warnings);
+        }
+        let mut expander = Expander { env: self.env, reading: &mut self.reading, within: untrusted, named: Vec::new() };
+        expander.expand(&mut node)?;
+        merge(&mut self.root, node);
+        Ok(())
+    }
+}
+
+/// The user's first, then those that settings name, then those of the directories, the nearest last.
+fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut Reading) -> Vec<Instructions> {
+    let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, reading).into_iter().collect();
+    let fields = root.fields().unwrap_or_default();
+    let listed = fields.iter().find(|field| field.key == "instructions").map(|field| &field.node);
+    for item in listed.and_then(|node| node.list().ok()).unwrap_or_default() {
+        let Ok(file) = item.file() else { continue };
+        let within = item.place.source.repository.as_deref();
+        found.extend(instructions::named(&file, within, &item.place.line(), reading));
+    }
+    found.extend(gathered.chain.iter().filter_map(|directory| instructions::of_directory(directory, reading)));
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|instructions| seen.insert(instructions.file.clone()));
+    found
+}
+
+/// Of everything but the repository: that belongs to a directory and not to a gateway.
+fn text_hash(gathered: &Gathered) -> String {
+    let mut hasher = Hasher::default();
+    let in_chain = |sheet: &Sheet| gathered.chain.iter().any(|directory| sheet.file.starts_with(directory));
+    let of_home = |sheet: &Sheet| match sheet.source.layer {
+        Layer::Project => false,
+        Layer::Directory => !in_chain(sheet),
+        _ => true,
+    };
+    for sheet in gathered.sheets.iter().filter(|sheet| of_home(sheet)) {
+        hasher.add(sheet.source.name.as_bytes());
+        hasher.add(sheet.text.as_bytes());
+    }
+    hasher.finish()
+}
+
+fn shortened(mut warnings: Vec<String>) -> Vec<String> {
+    if warnings.len() > MOST_WARNINGS {
+        let more = warnings.len() - MOST_WARNINGS;
+        warnings.truncate(MOST_WARNINGS);
+        warnings.push(format!("and {more} more; mend these first"));
+    }
+    warnings
+}
+
+/// One text of the user alone, for tests of the sections.
+#[cfg(test)]
+pub(crate) fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
+    let source = Source::named(file);
+    let mut laying =
+        Laying { env, reading: Reading::default(), root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    laying.lay(document::parse(&source, text)?, None)?;
+    let mut loaded = read_sections(&laying.root)?;
+    loaded.warnings.splice(0..0, laying.reading.warnings);
+    Ok(loaded)
+}
