@@ -8,15 +8,17 @@ use crate::letter::AskReply;
 use crate::message::History;
 use crate::nearest::nearest;
 use crate::shape::{self, AgentName, Chosen, Directory, Label, PageCursor, Ref, ShortWords, Title, Words};
-use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
+use crate::{AskId, BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::Future;
 
+mod board;
 mod mail;
 
+pub use board::*;
 pub use mail::*;
 
 /// A row of the table, as a type.
@@ -133,10 +135,24 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail between sessions, and what is held for a person to decide; newest first.
+    "messages.list" MessagesList(MessagesInput) -> MessagesOutput, Read;
+    /// Lets a held message in.
+    "messages.accept" MessagesAccept(AcceptInput) -> MessageRow, Approve;
+    /// Keeps a held message out for good.
+    "messages.refuse" MessagesRefuse(RefuseInput) -> MessageRow, Approve;
     /// Mail from a session of another gateway, which is let in, held for a person, or refused.
     "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
+    /// The tasks that a tree of sessions shares.
+    "board.list" BoardList(BoardListInput) -> BoardPage, Read;
+    /// A new task on the board of a tree.
+    "board.add" BoardAdd(BoardAddInput) -> BoardTask, Write;
+    /// Changes a task.
+    "board.update" BoardUpdate(BoardUpdateInput) -> BoardTask, Write;
+    /// Takes a task for a person.
+    "board.claim" BoardClaim(BoardClaimInput) -> BoardTask, Write;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.

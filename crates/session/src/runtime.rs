@@ -3,6 +3,7 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
@@ -211,9 +212,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -422,6 +422,19 @@ impl Runtime {
         Directory { rt: &self.inner, guard: Guard::Person }
     }
 
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
+    }
+
     /// Starts a child of a session at a person's wish: the same child its own call would make.
     pub async fn spawn(
         &self,
@@ -501,9 +514,14 @@ impl Runtime {
 
     /// Mail from a session of another gateway. On disk when this returns.
     pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
-        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
         let posted = self.inner.store.deliver(mail).await?;
         posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
         Ok(receipt)
     }
 

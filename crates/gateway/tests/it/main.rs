@@ -4,6 +4,7 @@ mod doors;
 mod events;
 mod hostile;
 mod methods;
+mod oversight;
 mod threats;
 mod tls;
 mod web_socket;
