@@ -1,6 +1,7 @@
 //! A home as this process sees it: where things are, what the environment and the settings say.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, cannot};
+use crate::settings::pointless;
 use crate::terminal;
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
@@ -16,15 +17,33 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// With what holds everywhere.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let env = Environment::capture();
-        let paths = Paths::resolve(&env)?;
+        let (env, paths) = Self::environment()?;
         let loaded = config::load(&paths, &env)?;
         Ok(Self { paths, env, loaded })
     }
 
+    /// With what holds in a directory.
+    pub(crate) fn open_at(directory: &Path) -> Result<Self, Failure> {
+        let (env, paths) = Self::environment()?;
+        let loaded = config::load_at(&paths, &env, directory)?;
+        Ok(Self { paths, env, loaded })
+    }
+
+    /// With what holds where the command was typed.
+    pub(crate) fn here() -> Result<Self, Failure> {
+        Self::open_at(&current()?)
+    }
+
+    fn environment() -> Result<(Environment, Paths), Failure> {
+        let env = Environment::capture();
+        let paths = Paths::resolve(&env)?;
+        Ok((env, paths))
+    }
+
     pub(crate) fn warn(&self) {
-        for warning in &self.loaded.warnings {
+        for warning in self.loaded.warnings.iter().chain(&pointless(&self.loaded)) {
             terminal::say(&format!("warning: {warning}"));
         }
     }
@@ -48,6 +67,11 @@ impl Home {
     pub(crate) fn user_directory(&self) -> PathBuf {
         self.env.home().unwrap_or_else(|| PathBuf::from("/"))
     }
+}
+
+/// Where the command was typed.
+pub(crate) fn current() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| cannot("tell the current directory", &error))
 }
 
 /// This very program, though its file was replaced since it started.

@@ -6,6 +6,7 @@ mod failure;
 mod home;
 mod local;
 mod reach;
+mod settings;
 mod terminal;
 mod waiting;
 mod wiring;

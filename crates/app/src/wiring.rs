@@ -1,11 +1,13 @@
 //! Puts the parts together: settings in, a gateway out. The one place that knows them all.
 
 use crate::home::{Home, VERSION, program};
+use crate::settings::{Directories, here};
+use config::{Environment, Loaded, Paths};
 use gateway::{Gateway, Identity};
 use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
 use proto::Error;
 use secrecy::SecretString;
-use session::{Agents, Between, Deps, Hub, Runtime};
+use session::{Between, Deps, Hub, Runtime};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Store;
@@ -24,12 +26,10 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
     let runtime = Runtime::new(Deps {
         store,
         hub,
-        models: Arc::new(models(home)),
-        agents: agents(home)?,
+        settings: Arc::new(settings(home)?),
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
-        default_model: default_model(home),
         between: Between {
             access: access(home)?,
             child_tools: child_tools(home),
@@ -70,29 +70,31 @@ fn secrets(home: &Home) -> Vec<String> {
     keys.chain(env).collect()
 }
 
-pub(crate) fn agents(home: &Home) -> Result<Agents, Error> {
-    let config = &home.loaded.config;
-    Agents::new(&config.agent, config.default_agent.as_deref(), &config.permission)
+/// What holds where. The home may have been opened in a directory; what holds everywhere is read without one.
+fn settings(home: &Home) -> Result<Directories, Error> {
+    let global =
+        config::load(&home.paths, &home.env).map_err(|error| Error::invalid(error.message).hint(error.hint))?;
+    Ok(Directories::new(&home.paths, &home.env, here(&home.paths, &home.env, global)?))
 }
 
 /// What is set, else the first vendor with a key, else the model that needs none.
-pub(crate) fn default_model(home: &Home) -> String {
-    if let Some(model) = &home.loaded.config.model {
+pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
+    if let Some(model) = &loaded.config.model {
         return model.clone();
     }
-    let keyed = KEYED.iter().find(|(variable, ..)| key(home, variable).is_some());
+    let keyed = KEYED.iter().find(|(variable, ..)| key(env, variable).is_some());
     keyed.map_or_else(|| OFFLINE.into(), |(_, provider, _, model)| format!("{provider}/{model}"))
 }
 
-pub(crate) fn models(home: &Home) -> Models {
+pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Models {
     let mut providers = BTreeMap::new();
     for (variable, name, base_url, _) in KEYED {
-        if let Some(key) = key(home, variable) {
+        if let Some(key) = key(env, variable) {
             let endpoint = Endpoint { base_url: (*base_url).into(), api_key: Some(key), headers: BTreeMap::new() };
             providers.insert((*name).to_owned(), configured(endpoint, BTreeMap::new()));
         }
     }
-    for (name, provider) in &home.loaded.config.provider {
+    for (name, provider) in &loaded.config.provider {
         let endpoint = Endpoint {
             base_url: provider.base_url.clone(),
             api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
@@ -101,7 +103,7 @@ pub(crate) fn models(home: &Home) -> Models {
         let models = provider.models.iter().map(|(name, limits)| (name.clone(), model(name, *limits)));
         providers.insert(name.clone(), configured(endpoint, models.collect()));
     }
-    Models::new(home.paths.config.join("scripts"), providers)
+    Models::new(paths.config.join("scripts"), providers)
 }
 
 fn configured(endpoint: Endpoint, models: BTreeMap<String, Model>) -> Configured {
@@ -117,6 +119,6 @@ fn model(name: &str, limits: config::ModelLimits) -> Model {
     }
 }
 
-fn key(home: &Home, variable: &str) -> Option<SecretString> {
-    home.env.get(variable).filter(|value| !value.is_empty()).map(|value| value.to_owned().into())
+fn key(env: &Environment, variable: &str) -> Option<SecretString> {
+    env.get(variable).filter(|value| !value.is_empty()).map(|value| value.to_owned().into())
 }

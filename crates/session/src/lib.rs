@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod agents;
+mod command;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -14,6 +15,7 @@ pub mod hub;
 mod mention;
 mod registry;
 mod runtime;
+mod settings;
 mod slots;
 mod transcript;
 pub mod view;
@@ -22,6 +24,7 @@ mod waiters;
 pub use agents::{Agents, Profile};
 pub use hub::{Hub, Seen};
 pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use settings::{Fixed, Here, Settings};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -3,6 +3,7 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::command;
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -11,6 +12,7 @@ use crate::hub::Hub;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
+use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
@@ -31,14 +33,11 @@ use tools::doors::Mailed;
 pub struct Deps {
     pub store: Arc<dyn Store>,
     pub hub: Hub,
-    pub models: Arc<llm::Models>,
-    pub agents: Agents,
+    pub settings: Arc<dyn Settings>,
     pub limits: config::Limits,
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
-    /// `provider/model` for sessions and agents that name none.
-    pub default_model: String,
     pub between: Between,
 }
 
@@ -70,7 +69,7 @@ pub struct Runtime {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) settings: Arc<dyn Settings>,
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
@@ -81,8 +80,6 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     redactor: rules::redact::Redactor,
-    models: Arc<llm::Models>,
-    default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
 }
@@ -143,7 +140,7 @@ impl Runtime {
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
-            agents: Arc::new(deps.agents),
+            settings: deps.settings,
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
@@ -154,8 +151,6 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             redactor: deps.between.redactor,
-            models: deps.models,
-            default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
@@ -183,8 +178,14 @@ impl Runtime {
         &self.inner.hub
     }
 
-    pub fn agents(&self) -> &Agents {
-        &self.inner.agents
+    /// Who knows what holds where.
+    pub fn settings(&self) -> &Arc<dyn Settings> {
+        &self.inner.settings
+    }
+
+    /// Agents that can be used in every directory.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.inner.settings.global().agents.clone()
     }
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
@@ -237,32 +238,45 @@ impl Runtime {
                 if let Some(found) = self.by_key(&key).await? {
                     return Ok((found, false));
                 }
-                let profile = self.inner.agents.get(agent)?;
+                let cwd = directory(cwd)?;
+                let here = self.inner.settings.fresh(Path::new(&cwd))?;
+                let profile = here.agents.get(agent)?;
                 let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, directory(cwd)?, &Grant::default()), true))
+                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
             }
         }
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
     fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
-        let agents = &self.inner.agents;
-        if let Some(agent) = &prompt.agent {
+        let dir = Path::new(&row.cwd);
+        let here = self.inner.settings.fresh(dir)?;
+        let agents = &here.agents;
+        let command = command::find(&prompt.text, &here.loaded.commands);
+        let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
+        let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
+        if let Some(agent) = agent {
             agents.get(agent)?;
         }
-        if let Some(model) = &prompt.model {
-            self.inner.model(model)?;
+        if let Some(model) = model {
+            here.model(model)?;
         }
-        let dir = Path::new(&row.cwd);
-        let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
+        let (agent, model) = (agent.cloned(), model.cloned());
+        if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
+            let child = agent.as_deref().unwrap_or("general");
+            let parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
+            return Ok(Body::Prompt(Prompt { parts, model: prompt.model.clone(), ..Prompt::default() }));
+        }
+        let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
+        let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
-        let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&prompt.text, &subagents);
+        let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
+        let parts = mention::parts(&text, &subagents);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
-            model: prompt.model.clone(),
+            model,
             timeout_ms: None,
             shutdown: None,
         }))
@@ -287,17 +301,15 @@ impl Runtime {
     }
 
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let agents = &self.inner.agents;
+        let cwd = directory(&new.cwd)?;
+        let here = self.inner.settings.fresh(Path::new(&cwd))?;
+        let agents = &here.agents;
         let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
         if profile.hidden {
             return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
                 .hint("`convoke agents` lists those that do"));
         }
-        if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
-            self.inner.model(model)?;
-        } else {
-            self.inner.model(&self.inner.default_model)?;
-        }
+        here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
@@ -611,7 +623,7 @@ impl Inner {
             Reference::Id(id) => self.session(id).await,
             Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
             Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
+                let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
             Reference::Current => own.cloned().ok_or_else(|| {
@@ -659,16 +671,27 @@ impl Inner {
 
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
-        let of_agent = || self.agents.get(agent).ok().and_then(|profile| profile.model.clone());
-        session.model.clone().or_else(of_agent).unwrap_or_else(|| self.default_model.clone())
+        let own = session.model.clone();
+        own.unwrap_or_else(|| {
+            let here = self.here(&session.cwd);
+            let of_agent = here.agents.get(agent).ok().and_then(|profile| profile.model.clone());
+            of_agent.unwrap_or_else(|| here.default_model.clone())
+        })
     }
 
-    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
-        self.models.resolve(name).map_err(|unknown| {
-            let known = unknown.candidates.join(", ");
-            let error = Error::not_found(unknown.message);
-            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
-        })
+    /// What holds in a directory. Where it cannot be known any more, nothing is allowed.
+    pub(crate) fn here(&self, directory: &str) -> Arc<Here> {
+        self.settings.at(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    /// The same after a look whether a file has changed.
+    pub(crate) fn fresh(&self, directory: &str) -> Arc<Here> {
+        self.settings.fresh(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    fn closed(&self, error: &Error) -> Arc<Here> {
+        tracing::warn!("settings cannot be read, so nothing is allowed there: {}", error.message);
+        Arc::new(self.settings.global().closed())
     }
 }
 

@@ -14,8 +14,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    let home = Home::open()?;
-    let (default, mut names) = (wiring::default_model(&home), wiring::models(&home).names());
+    let home = Home::here()?;
+    home.warn();
+    let default = wiring::default_model(&home.env, &home.loaded);
+    let mut names = wiring::models(&home.paths, &home.env, &home.loaded).names();
     if !names.contains(&default) {
         names.insert(0, default.clone());
     }

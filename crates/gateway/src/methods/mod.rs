@@ -3,6 +3,7 @@
 mod agent;
 mod agents;
 mod chat;
+mod config;
 mod gateway;
 mod messages;
 mod permissions;

@@ -52,15 +52,15 @@ impl World {
 
     async fn start(dir: tempfile::TempDir, options: Serve) -> Self {
         let hub = Hub::default();
+        let models = llm::Models::new(dir.path().to_owned(), BTreeMap::new());
+        let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
         let runtime = Runtime::new(Deps {
             store: Arc::new(Memory::new(hub.on_kept())),
             hub,
-            models: Arc::new(llm::Models::new(dir.path().to_owned(), BTreeMap::new())),
-            agents: Agents::new(&BTreeMap::new(), None, &[]).unwrap(),
+            settings: session::Fixed::new(agents, Arc::new(models), "offline/plain"),
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
-            default_model: "offline/plain".into(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

@@ -70,6 +70,9 @@ impl Actor {
         let report = letters.first().and_then(|letter| letter.report.clone());
         let by_person = letters.first().is_some_and(|letter| letter.from == Sender::Person);
         let mut batch = Batch::default();
+        // Settings that were changed count from the next run on. A child works within its parent's.
+        let looks = current.is_none() && self.row.parent.is_none();
+        let changed = looks && !Arc::ptr_eq(&self.rt.fresh(&self.row.cwd), &self.role.here);
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
             batch.entries.push(Entry::Input(self.input(&mut batch.row, &letter, &run)));
@@ -94,7 +97,7 @@ impl Actor {
             batch.row.run = Some(batch.consume.first().map(LetterId::run));
             (batch.row.activity, batch.row.started, batch.row.ended) = (Some(at), Some(at), Some(None));
         }
-        let new_role = batch.row.agent.is_some();
+        let new_role = changed || batch.row.agent.is_some();
         self.commit(batch).await?;
         if current.is_none() {
             self.report = report;
@@ -115,7 +118,7 @@ impl Actor {
             }
         };
         let shutdown = prompt.shutdown.clone();
-        let asked = prompt.agent.filter(|agent| self.rt.agents.get(agent).is_ok());
+        let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
         if let Some(agent) = asked.as_ref().filter(|agent| **agent != self.row.agent) {
             row.agent = Some(agent.clone());
         }

@@ -19,7 +19,7 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         None => None,
     };
     let model = rt.model_of(&session);
-    let window = rt.model(&model).map_or(0, |(_, model)| model.context);
+    let window = role.here.model(&model).map_or(0, |(_, model)| model.context);
     Ok(StatusReport {
         session_key: shown(&session.key),
         context_share: if window == 0 { 0.0 } else { session.context_tokens as f64 / window as f64 },

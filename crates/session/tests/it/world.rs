@@ -168,15 +168,15 @@ fn runtime(
         models: BTreeMap::new(),
         defaults: llm::Limits { context: 1_000_000, output: 1000 },
     };
+    let models = llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]));
+    let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
-        agents: Agents::new(agents, None, &[]).unwrap(),
+        settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
         limits: limits.clone(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
-        default_model: "fake/m1".into(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
