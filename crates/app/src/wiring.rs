@@ -32,6 +32,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         outputs: home.paths.outputs(),
         between: Between {
             access: access(home)?,
+            isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
             child_tools: child_tools(home),
             ping_pong: ping_pong(home),
             redactor: rules::redact::Redactor::new(secrets(home)),
@@ -41,9 +42,18 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
     Ok(Gateway::new(runtime, identity, &directory))
 }
 
-/// Who may see and reach whom, from the `tools` section.
+/// Who may see and reach whom: `tools` for all, `agent.<name>.tools.sessions` for one, and the clamp on sandboxed ones.
 fn access(home: &Home) -> Result<rules::access::Settings, Error> {
-    let document = serde_json::to_value(&home.loaded.config.other).unwrap_or_default();
+    let config = &home.loaded.config;
+    let of_agent = |(name, agent): (&String, &config::Agent)| {
+        let sessions = agent.sessions.clone()?;
+        Some((name.clone(), serde_json::json!({ "tools": { "sessions": sessions } })))
+    };
+    let document = serde_json::json!({
+        "tools": config.other.get("tools"),
+        "agent": config.agent.iter().filter_map(of_agent).collect::<serde_json::Map<_, _>>(),
+        "sandbox": { "sessionToolsVisibility": config.sandbox.session_tools_visibility },
+    });
     rules::access::Settings::read(&document).map_err(|why| Error::invalid(why).hint("mend the settings file"))
 }
 
@@ -96,7 +106,7 @@ pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Model
     }
     for (name, provider) in &loaded.config.provider {
         let endpoint = Endpoint {
-            base_url: provider.base_url.clone(),
+            base_url: provider.base_url.clone().unwrap_or_default(),
             api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
             headers: provider.headers.clone(),
         };

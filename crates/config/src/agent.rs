@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::document::{Node, Place, excerpt};
 use crate::permission::{self, Ceilings, Placed};
 use crate::section::Notes;
-use crate::{Error, model};
+use crate::{Error, model, visibility};
 
 /// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -34,6 +34,10 @@ pub struct Agent {
     /// Which tools the agent is shown: wildcards in order, the last one that matches a name decides. The list form
     /// `["read", "grep"]` is kept as "nothing but these".
     pub tools: Vec<(String, bool)>,
+    /// `tools.sessions` as it was written: how far this agent's sessions see.
+    pub sessions: Option<Value>,
+    /// `sandbox.isolated`: sessions of this agent reach nothing but what they start.
+    pub isolated: Option<bool>,
 }
 
 /// Where an agent may be used.
@@ -77,7 +81,8 @@ impl Agent {
                 "color" => agent.color = owned(node)?,
                 "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
                 "permission" => places = permission::read(node)?,
-                "tools" => agent.tools = read_tools(node)?,
+                "tools" => (agent.tools, agent.sessions) = read_tools(node, notes)?,
+                "sandbox" => agent.isolated = visibility::isolated(node, notes)?,
                 _ => drop(agent.options.insert(field.key.clone(), node.json())),
             }
         }
@@ -95,12 +100,24 @@ pub(crate) fn name(key: &str, place: &Place) -> Result<String, Error> {
     })
 }
 
-fn read_tools(node: &Node) -> Result<Vec<(String, bool)>, Error> {
+type Tools = (Vec<(String, bool)>, Option<Value>);
+
+/// Names or switches; among the switches `sessions` may be an object, which says how far sessions see.
+fn read_tools(node: &Node, notes: &mut Notes) -> Result<Tools, Error> {
     if node.is_list() {
         let shown = node.list()?.iter().map(|tool| Ok((tool.text()?.to_owned(), true)));
-        return std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect();
+        let tools = std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect::<Result<_, _>>()?;
+        return Ok((tools, None));
     }
     let forms = "write `[\"read\", \"grep\"]` or `{ \"bash\": false }`";
-    let switches = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
-    switches.iter().map(|tool| Ok((tool.key.clone(), tool.node.flag()?))).collect()
+    let fields = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
+    let (mut switches, mut sessions) = (Vec::new(), None);
+    for field in fields {
+        if field.key == "sessions" && field.node.is_object() {
+            sessions = Some(visibility::read(&field.node, notes)?);
+        } else {
+            switches.push((field.key.clone(), field.node.flag()?));
+        }
+    }
+    Ok((switches, sessions))
 }

@@ -156,6 +156,10 @@ impl Node {
         matches!(self.value, Value::Text(_))
     }
 
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self.value, Value::Object(_))
+    }
+
     /// Each layer's own form of a setting in which all have their say; otherwise the one there is.
     pub(crate) fn layers(&self) -> &[Node] {
         match &self.value {

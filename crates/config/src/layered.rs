@@ -275,7 +275,7 @@ fn t31_a_repository_moves_no_keys_to_another_address() {
         }"#,
     );
     let loaded = world.good();
-    assert_eq!(loaded.config.provider["p"].base_url, "https://good.example");
+    assert_eq!(loaded.config.provider["p"].base_url.as_deref(), Some("https://good.example"));
     assert_eq!(loaded.config.provider["p"].api_key.as_ref().map(Secret::expose), Some("mine"));
     assert!(
         loaded.config.organisation.url.is_none() && loaded.config.peers.is_empty() && loaded.config.model.is_none()

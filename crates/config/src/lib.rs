@@ -33,6 +33,7 @@ mod show;
 mod tls;
 mod tools;
 mod trust;
+mod visibility;
 mod worktree;
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ pub use organisation::Organisation;
 pub use paths::Paths;
 pub use peers::{Inbound, Peer};
 pub use permission::{Ceilings, Placed};
-pub use provider::{ModelLimits, Provider, Wire};
+pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
 pub use secret::Secret;
 pub use show::Shown;
 pub use tls::Tls;
@@ -107,6 +108,10 @@ pub struct Config {
 pub struct Sandbox {
     /// Unset: what suits the agent.
     pub mode: Option<SandboxMode>,
+    /// Sessions of every agent that says nothing itself reach nothing but what they start.
+    pub isolated: Option<bool>,
+    /// How far isolated sessions see: `spawned` (what they started) or `all` (as far as others do).
+    pub session_tools_visibility: Option<&'static str>,
 }
 
 /// How far a command of an agent may reach.
@@ -164,6 +169,7 @@ const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
 
 const SANDBOX_MODES: &[(&str, SandboxMode)] =
     &[("off", SandboxMode::Off), ("read-only", SandboxMode::ReadOnly), ("workspace", SandboxMode::Workspace)];
+const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
 
@@ -279,7 +285,8 @@ impl Sandbox {
         for field in node.fields()? {
             match field.key.as_str() {
                 "mode" => sandbox.mode = Some(field.node.choice(SANDBOX_MODES)?),
-                other if SANDBOX_KEYS.contains(&other) => {}
+                "isolated" => sandbox.isolated = Some(field.node.flag()?),
+                "sessionToolsVisibility" => sandbox.session_tools_visibility = Some(field.node.choice(CLAMPS)?),
                 _ => notes.unknown(field, SANDBOX_KEYS),
             }
         }

@@ -5,66 +5,126 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::document::Node;
+use crate::document::{Field, Node};
 use crate::section::Notes;
 use crate::{Error, Secret};
 
 /// An endpoint that speaks a wire format.
-#[derive(Clone, PartialEq, Serialize)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 pub struct Provider {
-    pub wire: Wire,
-    /// As the vendor's own SDK takes it, without a slash at the end.
-    pub base_url: String,
+    /// Unset: what the vendor of this name speaks, and Chat Completions for any other.
+    pub wire: Option<Wire>,
+    /// As the vendor's own SDK takes it, without a slash at the end. Unset only for a vendor whose address is known.
+    pub base_url: Option<String>,
     pub api_key: Option<Secret>,
+    /// Prints the key; run when the first request needs it.
+    pub api_key_command: Option<String>,
     /// Sent with every request. Often a second kind of key, so values are not shown.
     #[serde(serialize_with = "names_only")]
     pub headers: BTreeMap<String, String>,
-    /// Models that need more said about them than their name.
+    /// Models that need more said about them than their name. When there are any, no others can be named.
     pub models: BTreeMap<String, ModelLimits>,
+    /// Requests under way at once; unset: as many as there are run slots.
+    pub concurrency: Option<u32>,
+    /// How often a request is tried again when the server is busy or cannot be reached; unset: 5.
+    pub retries: Option<u32>,
 }
 
 /// How requests and streams are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wire {
+    /// The Messages API.
+    Anthropic,
+    /// The Responses API.
+    OpenaiResponses,
     /// Chat Completions, which most local servers and many vendors speak.
-    #[default]
     OpenaiChat,
 }
 
-/// What a model can take, in tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// What a model can take and what it costs, where that differs from what the catalogue says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct ModelLimits {
+    /// Tokens of its window.
     pub context: Option<u64>,
+    /// Tokens of its longest answer.
     pub output: Option<u64>,
+    pub cost: Option<Cost>,
+    /// How much it thinks before it answers; unset: as its server likes.
+    pub effort: Option<Effort>,
+    /// It can be shown images.
+    pub images: Option<bool>,
 }
 
-const WIRES: &[(&str, Wire)] = &[("openai-chat", Wire::OpenaiChat)];
-const KEYS: &[&str] = &["wire", "base_url", "api_key", "headers", "models"];
-const MODEL_KEYS: &[&str] = &["context", "output"];
+/// Dollars for a million tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Cost {
+    pub input: f64,
+    pub output: f64,
+    pub cache_read: Option<f64>,
+    pub cache_write: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    Low,
+    Medium,
+    High,
+}
+
+/// Providers whose address is known: the crate that talks to them has it, and a test of the binary compares.
+pub const VENDORS: &[&str] =
+    &["anthropic", "openai", "openrouter", "mistral", "deepseek", "gemini", "ollama", "llamacpp", "vllm"];
+
+const WIRES: &[(&str, Wire)] =
+    &[("anthropic", Wire::Anthropic), ("openai-responses", Wire::OpenaiResponses), ("openai-chat", Wire::OpenaiChat)];
+const EFFORTS: &[(&str, Effort)] = &[("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
+const KEYS: &[&str] =
+    &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "retries"];
+const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "images"];
+const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
+
+/// More requests at once than any vendor takes from one user.
+const MOST_AT_ONCE: u64 = 10_000;
+
+/// A8: at most so many.
+const MOST_RETRIES: u64 = 5;
+
+/// Dollars for a million tokens; ten times what the dearest model ever asked.
+const HIGHEST_PRICE: f64 = 10_000.0;
 
 /// Above any model there is; a longer number is a slip of the finger.
 const MOST_TOKENS: u64 = 1_000_000_000;
 
 impl Provider {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
-        let (mut wire, mut base_url, mut api_key) = (Wire::default(), None, None);
-        let (mut headers, mut models) = (BTreeMap::new(), BTreeMap::new());
+        let mut read = Self::default();
         for field in node.fields()? {
             match field.key.as_str() {
-                "wire" => wire = field.node.choice(WIRES)?,
-                "base_url" => base_url = Some(url(&field.node)?),
+                "wire" => read.wire = Some(field.node.choice(WIRES)?),
+                "base_url" => read.base_url = Some(url(&field.node)?),
                 // An empty key is what `{env:NAME}` leaves behind: there is none.
-                "api_key" => api_key = Some(field.node.text()?).filter(|key| !key.is_empty()).map(Secret::new),
-                "headers" => headers = read_headers(&field.node)?,
-                "models" => models = read_models(&field.node, notes)?,
+                "api_key" => read.api_key = Some(field.node.text()?).filter(|key| !key.is_empty()).map(Secret::new),
+                "api_key_command" => read.api_key_command = Some(field.node.text()?.to_owned()),
+                "headers" => read.headers = read_headers(&field.node)?,
+                "models" => read.models = read_models(&field.node, notes)?,
+                "concurrency" => read.concurrency = Some(count(&field.node, 1, MOST_AT_ONCE)?),
+                "retries" => read.retries = Some(count(&field.node, 0, MOST_RETRIES)?),
                 _ => notes.unknown(field, KEYS),
             }
         }
-        let hint = "add where it is reached, such as `\"base_url\": \"http://localhost:8080/v1\"`";
-        let base_url = base_url.ok_or_else(|| node.refuse("has no `base_url`", hint))?;
-        Ok(Self { wire, base_url, api_key, headers, models })
+        let name = node.path.rsplit('.').next().unwrap_or_default();
+        if read.base_url.is_none() && !VENDORS.contains(&name) {
+            let hint = "add where it is reached, such as `\"base_url\": \"http://localhost:8080/v1\"`";
+            return Err(node.refuse("has no `base_url`", hint));
+        }
+        Ok(read)
     }
+}
+
+fn count(node: &Node, least: u64, most: u64) -> Result<u32, Error> {
+    Ok(u32::try_from(node.whole(least, most)?).unwrap_or(u32::MAX))
 }
 
 /// The value stays out of the message: a URL may hold a password.
@@ -101,6 +161,9 @@ fn read_models(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, ModelL
             match field.key.as_str() {
                 "context" => limits.context = Some(field.node.whole(1, MOST_TOKENS)?),
                 "output" => limits.output = Some(field.node.whole(1, MOST_TOKENS)?),
+                "cost" => limits.cost = Some(read_cost(&field.node, notes)?),
+                "effort" => limits.effort = Some(field.node.choice(EFFORTS)?),
+                "images" => limits.images = Some(field.node.flag()?),
                 _ => notes.unknown(field, MODEL_KEYS),
             }
         }
@@ -109,14 +172,32 @@ fn read_models(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, ModelL
     Ok(models)
 }
 
+fn read_cost(node: &Node, notes: &mut Notes) -> Result<Cost, Error> {
+    let mut cost = Cost::default();
+    for field in node.fields()? {
+        let price = |field: &Field| field.node.number(0.0, HIGHEST_PRICE);
+        match field.key.as_str() {
+            "input" => cost.input = price(field)?,
+            "output" => cost.output = price(field)?,
+            "cache_read" => cost.cache_read = Some(price(field)?),
+            "cache_write" => cost.cache_write = Some(price(field)?),
+            _ => notes.unknown(field, COST_KEYS),
+        }
+    }
+    Ok(cost)
+}
+
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Provider")
             .field("wire", &self.wire)
             .field("base_url", &self.base_url)
             .field("api_key", &self.api_key)
+            .field("api_key_command", &self.api_key_command.as_ref().map(|_| "***"))
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("models", &self.models)
+            .field("concurrency", &self.concurrency)
+            .field("retries", &self.retries)
             .finish()
     }
 }

@@ -90,9 +90,9 @@ fn a_whole_file_is_read() {
     let config = loaded.config;
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
     let local = &config.provider["local"];
-    assert_eq!((local.wire, local.base_url.as_str()), (Wire::OpenaiChat, "http://localhost:8080/v1"));
+    assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
-    assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096) });
+    assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096), ..Default::default() });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
     assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
@@ -100,7 +100,7 @@ fn a_whole_file_is_read() {
 
 #[test]
 fn the_defaults_are_those_of_the_specification() {
-    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"idleMs":300000}"#);
+    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000}"#);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn odd_things_are_warnings() {
         "permision": "allow",
         "limits": { "dept": 1, "cost_usd": 3, "depth": 1, "depth": 2 },
         "sandbox": { "mod": "off" },
-        "provider": { "p": { "base_url": "http://h/{env:NONE}", "apiKey": "x", "models": { "m": { "ctx": 1 } } } },
+        "provider": { "p": { "base_url": "http://h/{env:NONE}", "apiKey": "x", "models": { "m": { "contxt": 1 } } } },
         "model": "a/b",
         "model": "c/d"
     }"#), @"
@@ -290,7 +290,7 @@ fn odd_things_are_warnings() {
     convoke.jsonc:3: unknown key `limits.cost_usd` is ignored; the nearest known key is `costUsd`
     convoke.jsonc:4: unknown key `sandbox.mod` is ignored; the nearest known key is `mode`
     convoke.jsonc:5: unknown key `provider.p.apiKey` is ignored; the nearest known key is `api_key`
-    convoke.jsonc:5: unknown key `provider.p.models.m.ctx` is ignored; the nearest known key is `context`
+    convoke.jsonc:5: unknown key `provider.p.models.m.contxt` is ignored; the nearest known key is `context`
     ");
 }
 
@@ -353,6 +353,8 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"limits\": { \"costUsd\": -0.5 } }",
         "{ \"limits\": { \"askMinutes\": true } }",
         "{ \"sandbox\": { \"mode\": null } }",
+        "{ \"sandbox\": { \"isolated\": 1 } }",
+        "{ \"sandbox\": { \"sessionToolsVisibility\": \"tree\" } }",
         "{ \"permission\": \"maybe\" }",
         "{ \"permission\": [] }",
         "{ \"permission\": { \"edit\": 1 } }",
@@ -363,6 +365,9 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"agent\": { \"a\": { \"steps\": 0 } } }",
         "{ \"agent\": { \"a\": { \"tools\": \"read\" } } }",
         "{ \"agent\": { \"a\": { \"tools\": [\"read\", 1] } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": \"every\" } } } } }",
+        "{ \"agent\": { \"a\": { \"tools\": { \"sessions\": { \"visibility\": { \"read\": \"all\" } } } } } }",
+        "{ \"agent\": { \"a\": { \"sandbox\": { \"isolated\": \"yes\" } } } }",
         "{ \"agent\": { \"a\": { \"disable\": \"true\" } } }",
     ]), @r#"
     convoke.jsonc:1:12: `model` must be a string, not a number
@@ -387,6 +392,10 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write a number from 0 to 525600, without quotes
     convoke.jsonc:1:24: `sandbox.mode` must be a string, not null
         put the value in double quotes
+    convoke.jsonc:1:28: `sandbox.isolated` must be a boolean, not a number
+        write `true` or `false`, without quotes
+    convoke.jsonc:1:42: `sandbox.sessionToolsVisibility` cannot be `tree`
+        use `spawned` or `all`
     convoke.jsonc:1:17: `permission` cannot be `maybe`
         use `allow` or `ask` or `deny`
     convoke.jsonc:1:17: `permission` must be an action or an object, not an array
@@ -407,6 +416,12 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         write `["read", "grep"]` or `{ "bash": false }`
     convoke.jsonc:1:39: `agent.a.tools[1]` must be a string, not a number
         put the value in double quotes
+    convoke.jsonc:1:60: `agent.a.tools.sessions.visibility` cannot be `every`
+        use `self` or `tree` or `agent` or `all`
+    convoke.jsonc:1:70: `agent.a.tools.sessions.visibility.read` is nothing that can be done
+        use `default`, `list`, `history`, `send`, `status`, `control`
+    convoke.jsonc:1:46: `agent.a.sandbox.isolated` must be a boolean, not a string
+        write `true` or `false`, without quotes
     convoke.jsonc:1:32: `agent.a.disable` must be a boolean, not a string
         write `true` or `false`, without quotes
     "#);
@@ -423,13 +438,17 @@ fn a_provider_that_cannot_work_is_refused_without_telling_its_secrets() {
         "{ \"provider\": { \"p\": { \"headers\": { \"X Key\": \"1\" } } } }",
         "{ \"provider\": { \"p\": { \"headers\": { \"X-Key\": \"hunter2\\n\" } } } }",
         "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"context\": 0 } } } } }",
+        "{ \"provider\": { \"p\": { \"concurrency\": 0 } } }",
+        "{ \"provider\": { \"p\": { \"retries\": 6 } } }",
+        "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"cost\": { \"input\": -1 } } } } } }",
+        "{ \"provider\": { \"p\": { \"models\": { \"m\": { \"effort\": \"huge\" } } } } }",
     ]), @r#"
     convoke.jsonc:1:22: `provider.p` has no `base_url`
         add where it is reached, such as `"base_url": "http://localhost:8080/v1"`
     convoke.jsonc:1:17: `a/b` is not a provider's name
         a model is named `provider/model`: use a name without `/` and blanks
     convoke.jsonc:1:32: `provider.p.wire` cannot be `smoke`
-        use `openai-chat`
+        use `anthropic` or `openai-responses` or `openai-chat`
     convoke.jsonc:1:36: `provider.p.base_url` is not a URL
         start it with `https://` or `http://`, and leave no blanks in it
     convoke.jsonc:1:35: `provider.p.api_key` must be a string, not an array
@@ -440,7 +459,34 @@ fn a_provider_that_cannot_work_is_refused_without_telling_its_secrets() {
         write the value on one line
     convoke.jsonc:1:54: `provider.p.models.m.context` cannot be 0
         write a whole number from 1 to 1000000000, without quotes
+    convoke.jsonc:1:39: `provider.p.concurrency` cannot be 0
+        write a whole number from 1 to 10000, without quotes
+    convoke.jsonc:1:35: `provider.p.retries` cannot be 6
+        write a whole number from 0 to 5, without quotes
+    convoke.jsonc:1:62: `provider.p.models.m.cost.input` cannot be -1
+        write a number from 0 to 10000, without quotes
+    convoke.jsonc:1:53: `provider.p.models.m.effort` cannot be `huge`
+        use `low` or `medium` or `high`
     "#);
+}
+
+#[test]
+fn a_provider_says_how_it_is_asked_and_what_its_models_cost() {
+    let loaded = good(
+        r#"{ "provider": { "anthropic": {
+            "api_key_command": "pass show key", "concurrency": 4, "retries": 0,
+            "models": { "m": { "cost": { "input": 3, "output": 15, "cache_read": 0.3 }, "effort": "high", "images": true } }
+        } } }"#,
+    );
+    let vendor = &loaded.config.provider["anthropic"];
+    assert_eq!(
+        (vendor.wire, vendor.base_url.as_deref(), vendor.concurrency, vendor.retries),
+        (None, None, Some(4), Some(0))
+    );
+    let cost = Cost { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None };
+    let expected =
+        ModelLimits { cost: Some(cost), effort: Some(Effort::High), images: Some(true), ..Default::default() };
+    assert_eq!(vendor.models["m"], expected);
 }
 
 #[test]
@@ -452,4 +498,28 @@ fn a_file_of_the_wrong_kind_is_refused() {
     fs::remove_dir(paths.config_file()).unwrap();
     fs::write(paths.config_file(), " ".repeat(LARGEST_FILE as usize + 1)).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.ends_with("larger than 1 MiB"));
+}
+
+#[test]
+fn how_far_sessions_see_is_read_for_all_and_for_one_agent() {
+    let config = good(
+        r#"{
+            "sandbox": { "isolated": false, "sessionToolsVisibility": "all" },
+            "agent": {
+                "lab": {
+                    "sandbox": { "isolated": true },
+                    "tools": { "bash": false, "sessions": { "visibility": { "list": "agent" } } }
+                },
+                "desk": { "tools": { "sessions": { "visibility": "all" } } },
+                "mute": { "tools": { "sessions": false } }
+            }
+        }"#,
+    )
+    .config;
+    assert_eq!((config.sandbox.isolated, config.sandbox.session_tools_visibility), (Some(false), Some("all")));
+    let [desk, lab, mute] = ["desk", "lab", "mute"].map(|name| &config.agent[name]);
+    assert_eq!((lab.isolated, &lab.tools), (Some(true), &vec![("bash".to_owned(), false)]));
+    assert_eq!(lab.sessions, Some(json!({ "visibility": { "list": "agent" } })));
+    assert_eq!((desk.sessions.clone(), desk.isolated), (Some(json!({ "visibility": "all" })), None));
+    assert_eq!((&mute.tools, &mute.sessions), (&vec![("sessions".to_owned(), false)], &None));
 }

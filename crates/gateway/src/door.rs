@@ -80,9 +80,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
+/// What is only read: a body is not looked at there, whatever it is.
+const READ_ONLY: [&str; 5] = [OPEN, "/events", "/ws", "/openapi.json", "/metrics"];
+
 /// A form or a text is what a page of somebody else could send without asking.
 fn check_content(request: &Parts) -> Result<(), Error> {
-    if request.method != Method::POST {
+    if request.method != Method::POST || READ_ONLY.contains(&request.uri.path()) {
         return Ok(());
     }
     let kind = request.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();

@@ -1,8 +1,7 @@
 //! Events for one watcher: what is kept since its cursor, then what happens, each kept entry exactly once.
 //!
 //! The watcher subscribes first and reads the store after that, to its end. Live entries up to the last one read are
-//! then known already and dropped; everything later is in the channel. A watcher that falls behind the channel is told
-//! so (`resync`) and reads the store again from its last entry, so nothing kept is missed and memory stays bounded.
+//! then known already and dropped; everything later is in its queue. A watcher that falls behind is told so (`resync`) and reads the store again from its last entry, so nothing kept is missed and memory stays bounded.
 //! Deltas are not kept: those of an entry that was read from the store are dropped with it.
 //!
 //! How events are written is left to the doors: [`crate::sse`] and [`crate::ws`].
@@ -10,12 +9,11 @@
 use crate::Gateway;
 use crate::caller::Caller;
 use proto::{Error, SessionId};
-use session::{Seen, hub};
+use session::Seen;
+use session::hub::{self, Behind, Watching, What};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 
 /// Entries read from the store at a time.
@@ -63,13 +61,14 @@ impl Json {
 
 /// Starts watching. From here on nothing is missed.
 pub(crate) async fn watch(gateway: Gateway, caller: &Caller, filter: Filter) -> Result<Watcher, Error> {
-    let live = gateway.runtime.hub().subscribe();
-    let named = filter.root.as_deref().or(filter.session.as_deref());
-    let root = match named {
-        Some(id) => Some(root_of(&gateway, id).await?),
-        None => None,
-    };
     let only = filter.session.as_deref().map(session_id).transpose()?;
+    let root = tree_of(&gateway, &filter).await?;
+    let what = match (&only, &root) {
+        (Some(session), _) => What::Session(session.clone()),
+        (None, Some(root)) => What::Tree(root.clone()),
+        (None, None) => What::Everything,
+    };
+    let live = gateway.runtime.hub().watch(what);
     let newest = gateway.store().cursor().await?;
     let last = match &filter.after {
         // One from the future would pass over what happens until then.
@@ -89,9 +88,19 @@ fn session_id(text: &str) -> Result<SessionId, Error> {
     SessionId::parse(text).map_err(|error| Error::invalid(error.to_string()))
 }
 
-async fn root_of(gateway: &Gateway, id: &str) -> Result<SessionId, Error> {
-    let session = gateway.store().session(&session_id(id)?).await?;
-    session.map(|session| session.root).ok_or_else(|| Error::not_found(format!("there is no session `{id}`")))
+/// The tree to watch, or to look for the session in.
+async fn tree_of(gateway: &Gateway, filter: &Filter) -> Result<Option<SessionId>, Error> {
+    let mut tree = None;
+    for id in [&filter.root, &filter.session].into_iter().flatten() {
+        let session = gateway.store().session(&session_id(id)?).await?;
+        let session = session.ok_or_else(|| Error::not_found(format!("there is no session `{id}`")))?;
+        if tree.as_ref().is_some_and(|tree| *tree != session.root) {
+            return Err(Error::invalid(format!("the session `{id}` is not in that tree"))
+                .hint("give `root` or `session`, not both"));
+        }
+        tree = Some(session.root);
+    }
+    Ok(tree)
 }
 
 /// One watcher's place. It is asked for the next event when the one before has been taken, so that nothing piles up.
@@ -103,7 +112,7 @@ pub(crate) struct Watcher {
     /// The cursor of the last kept entry that was passed on or passed over.
     last: u64,
     follow: bool,
-    live: Receiver<Arc<Seen>>,
+    live: Watching,
     replaying: bool,
     ready: VecDeque<Item>,
 }
@@ -154,11 +163,11 @@ impl Watcher {
     fn catch_up(&mut self) {
         let mut waiting = Vec::new();
         loop {
-            match self.live.try_recv() {
-                Ok(seen) => waiting.push(seen),
+            match self.live.take() {
+                Ok(Some(seen)) => waiting.push(seen),
+                Ok(None) => break,
                 // The entries of these are read from the store; what was not kept is told as missing.
-                Err(TryRecvError::Lagged(_)) => return self.fell_behind(),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+                Err(Behind) => return self.fell_behind(),
             }
         }
         let told = waiting.iter().rposition(|seen| seen.cursor.is_some_and(|cursor| cursor <= self.last));
@@ -169,10 +178,9 @@ impl Watcher {
 
     async fn listen(&mut self) -> bool {
         tokio::select! {
-            seen = self.live.recv() => match seen {
+            seen = self.live.next() => match seen {
                 Ok(seen) => self.pass_on(seen),
-                Err(RecvError::Lagged(_)) => self.fell_behind(),
-                Err(RecvError::Closed) => return false,
+                Err(Behind) => self.fell_behind(),
             },
             () = tokio::time::sleep(HEARTBEAT) => self.ready.push_back(Item::Silence),
             () = self.gateway.stop.cancelled() => return false,
@@ -189,26 +197,12 @@ impl Watcher {
     }
 
     fn pass_on(&mut self, seen: Arc<Seen>) {
-        if self.root.as_ref().is_some_and(|root| *root != seen.root) {
-            return;
-        }
         if let Some(cursor) = seen.cursor {
             if cursor <= self.last {
                 return;
             }
             self.last = cursor;
         }
-        if self.only.as_ref().is_none_or(|only| is_of(&seen, only)) {
-            self.ready.push_back(Item::Event { cursor: seen.cursor, json: Json::Shared(seen) });
-        }
+        self.ready.push_back(Item::Event { cursor: seen.cursor, json: Json::Shared(seen) });
     }
-}
-
-fn is_of(seen: &Seen, session: &SessionId) -> bool {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Of {
-        session_id: Option<SessionId>,
-    }
-    serde_json::from_str::<Of>(&seen.json).is_ok_and(|of| of.session_id.as_ref() == Some(session))
 }

@@ -4,7 +4,8 @@ use crate::caller::name;
 use proto::Error;
 use proto::methods::{Row, Scope, TABLE};
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// How every refusal looks.
@@ -18,6 +19,7 @@ pub(crate) fn document(version: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
+        settings.transforms.push(Box::new(RecursiveTransform(say_the_range)));
     });
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
@@ -43,6 +45,18 @@ pub(crate) fn document(version: &str) -> Value {
             "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } },
         },
     })
+}
+
+/// Integers are read into so many bits; most readers of a schema do not know its `format`.
+fn say_the_range(schema: &mut Schema) {
+    let (least, most) = match schema.get("format").and_then(Value::as_str) {
+        Some("uint32") => (json!(0), json!(u32::MAX)),
+        Some("uint64" | "uint") => (json!(0), json!(u64::MAX)),
+        Some("int64") => (json!(i64::MIN), json!(i64::MAX)),
+        _ => return,
+    };
+    schema.insert("minimum".into(), least);
+    schema.insert("maximum".into(), most);
 }
 
 /// Statuses of refusals, and which codes they carry.
@@ -116,30 +130,27 @@ fn others() -> Map<String, Value> {
         { "name": "follow", "in": "query", "description": "`false`: end where the store ends now", "schema": { "type": "boolean" } },
         { "name": "Last-Event-ID", "in": "header", "description": "The same as `after`", "schema": { "type": "string" } },
     ]);
-    let mut ws = get(
-        "ws",
-        None,
-        "Methods and events over one WebSocket: frames `{id, method, params}` and `{id, ok, payload | error}`; `events.subscribe` leads to frames `{event, cursor?}`.",
-        Value::Null,
-    );
-    ws["responses"] = responses(Value::Null);
-    if let Some(all) = ws["responses"].as_object_mut() {
-        all.remove("200");
-        all.insert("101".into(), json!({ "description": "The connection is a WebSocket now" }));
-    }
     let mut health = get("healthz", None, "Whether somebody is there. Open to everybody.", object("Somebody is"));
     health["security"] = json!([]);
     let metrics = text("In the text format of OpenMetrics", "application/openmetrics-text");
     [
         ("/events", events),
-        ("/ws", ws),
         ("/openapi.json", get("openapi", None, "This document.", object("OpenAPI 3.1"))),
         ("/healthz", health),
         ("/metrics", get("metrics", Some(Scope::Read), "Numbers for operators.", metrics)),
     ]
     .into_iter()
     .map(|(path, operation)| (path.to_owned(), json!({ "get": operation })))
+    .chain([("/ws".to_owned(), web_socket())])
     .collect()
+}
+
+/// OpenAPI has no words for a WebSocket: the path is there, without an operation that a client could try as one.
+fn web_socket() -> Value {
+    json!({
+        "summary": "Methods and events over one WebSocket",
+        "description": "Frames `{id, method, params}` are answered by `{id, ok, payload | error}`. `events.subscribe` with the parameters of /events leads to frames `{event, cursor?, subscription}`, until `events.unsubscribe {subscription}`. Needs a token, as everything does, and for each method its scope.",
+    })
 }
 
 fn query(name: &str, about: &str) -> Value {

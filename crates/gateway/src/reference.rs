@@ -20,6 +20,7 @@ impl Gateway {
             return Err(Error::invalid("exactly one selector is needed")
                 .hint("give one of `sessionId`, `key`, `label`, `ref` and `newestIn`"));
         }
+        selector.agent_id.as_deref().map(proto::AgentId::parse).transpose()?;
         if let Some(label) = &selector.label {
             return self.labelled(label, selector.agent_id.as_deref()).await;
         }
@@ -90,10 +91,12 @@ fn ambiguous(label: &str, found: &[Session]) -> Error {
 pub(crate) fn directory(text: &str) -> Result<String, Error> {
     let path = std::path::Path::new(text);
     let refused = |why: &str| {
-        Error::invalid(format!("cannot work in `{text}`: {why}")).hint("name a directory that exists and can be read")
+        let shown: String = text.chars().take(200).collect();
+        Error::not_found(format!("cannot work in `{shown}`: {why}"))
+            .hint("name a directory that exists and can be read")
     };
-    if !path.is_absolute() {
-        return Err(refused("the path is not absolute"));
+    if !path.is_absolute() || text.contains('\0') {
+        return Err(Error { code: Code::InvalidInput, ..refused("it is not an absolute path") });
     }
     let path = path.canonicalize().map_err(|error| refused(&error.to_string()))?;
     if !path.is_dir() {

@@ -221,3 +221,19 @@ pub(crate) fn method_label(method: &str) -> &'static str {
 }
 
 const OTHER: &str = "other";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_waited_for_only_so_long() {
+        let drops = futures_util::stream::unfold((), async |()| {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, std::convert::Infallible>(Bytes::from_static(b" ")), ()))
+        });
+        let started = tokio::time::Instant::now();
+        let error = read(Request::new(Body::from_stream(drops))).await.unwrap_err();
+        assert_eq!((error.code, started.elapsed()), (Code::InvalidInput, BODY));
+    }
+}

@@ -4,7 +4,7 @@
 //! peer that reads slowly slows its own calls and watchers, and nobody else's.
 
 use crate::caller::Caller;
-use crate::events::{self, Filter, Item, Watcher};
+use crate::events::{self, Filter, Item, Json, Watcher};
 use crate::metrics;
 use crate::{Gateway, router};
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
@@ -12,8 +12,10 @@ use futures_util::{SinkExt, StreamExt};
 use proto::Error;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Sender};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// The largest message, as for a body (P2).
@@ -53,6 +55,13 @@ struct Call {
     params: Option<Box<RawValue>>,
 }
 
+/// What ends a watcher.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unsubscribe {
+    subscription: Value,
+}
+
 /// Serves one connection to its end.
 pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
     let _counted = gateway.metrics.stream();
@@ -68,7 +77,7 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
         // Says goodbye to a peer that closed first.
         let _ = sink.close().await;
     });
-    let mut peer = Peer { gateway, caller, queue, work: JoinSet::new(), watchers: 0 };
+    let mut peer = Peer { gateway, caller, queue, work: JoinSet::new(), watchers: HashMap::new() };
     let mut heard = Instant::now();
     let mut ping = tokio::time::interval(PING);
     ping.reset();
@@ -83,8 +92,9 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
                 }
             }
-            Some(ended) = peer.work.join_next(), if !peer.work.is_empty() => {
-                peer.watchers -= usize::from(ended.unwrap_or(false));
+            Some(ended) = peer.work.join_next_with_id(), if !peer.work.is_empty() => {
+                let ended = ended.map_or_else(|error| error.id(), |(task, ())| task);
+                peer.watchers.retain(|_, watcher| watcher.task != ended);
             }
             // The writer ends only when the peer is gone.
             _ = writing.join_next() => return,
@@ -109,9 +119,17 @@ struct Peer {
     gateway: Gateway,
     caller: Caller,
     queue: Sender<Message>,
-    /// Calls and watchers; a watcher says so when it ends.
-    work: JoinSet<bool>,
-    watchers: usize,
+    /// Calls and watchers.
+    work: JoinSet<()>,
+    /// By the ids of the calls that started them, as they were sent.
+    watchers: HashMap<String, Watched>,
+}
+
+/// A watcher at work.
+struct Watched {
+    task: tokio::task::Id,
+    /// Ends it, with the id of the call that is to be answered then.
+    stop: oneshot::Sender<Value>,
 }
 
 impl Peer {
@@ -127,31 +145,58 @@ impl Peer {
             let error = Error::invalid("`id` has to be a number or a short text");
             return self.refuse(&Value::Null, &error);
         }
-        if call.method == "events.subscribe" {
-            return self.subscribe(call).await;
+        match call.method.as_str() {
+            "events.subscribe" => return self.subscribe(call).await,
+            "events.unsubscribe" => return self.unsubscribe(call),
+            _ => {}
         }
         let (gateway, caller, queue) = (self.gateway.clone(), self.caller.clone(), self.queue.clone());
         self.work.spawn(async move {
             let answer = answer(gateway, &caller, call).await;
             // Nobody is left to hear it.
             let _ = queue.send(Message::Text(answer)).await;
-            false
         });
     }
 
     async fn subscribe(&mut self, call: Call) {
-        match self.watcher(call.params).await {
+        let name = call.id.to_string();
+        match self.watcher(&name, call.params).await {
             Err(error) => self.refuse(&call.id, &error),
             Ok(watcher) => {
-                self.watchers += 1;
-                self.work.spawn(tell(watcher, call.id, self.queue.clone()));
+                let (stop, stopped) = oneshot::channel();
+                let task = self.work.spawn(tell(watcher, call.id, stopped, self.queue.clone())).id();
+                self.watchers.insert(name, Watched { task, stop });
             }
         }
     }
 
-    async fn watcher(&self, params: Option<Box<RawValue>>) -> Result<Watcher, Error> {
+    /// The watcher itself answers, as its last word: after the answer nothing more comes from it.
+    fn unsubscribe(&mut self, call: Call) {
+        let params = call.params.as_ref().map_or("", |params| params.get());
+        let found = proto::methods::decode::<Unsubscribe>(params.as_bytes()).and_then(|input| {
+            let watched = self.watchers.remove(&input.subscription.to_string());
+            watched.ok_or_else(|| {
+                Error::not_found("nothing is watched by that name on this connection")
+                    .hint("give the `subscription` that `events.subscribe` answered with")
+            })
+        });
+        match found {
+            Err(error) => self.refuse(&call.id, &error),
+            Ok(watched) => {
+                if let Err(id) = watched.stop.send(call.id) {
+                    self.refuse(&id, &Error::not_found("the watching has ended already"));
+                }
+            }
+        }
+    }
+
+    async fn watcher(&self, name: &str, params: Option<Box<RawValue>>) -> Result<Watcher, Error> {
         self.caller.require(proto::methods::Scope::Read)?;
-        if self.watchers >= MAX_WATCHERS {
+        if self.watchers.contains_key(name) {
+            return Err(Error::new(proto::Code::Conflict, format!("{name} is watching already"))
+                .hint("give each call an id of its own"));
+        }
+        if self.watchers.len() >= MAX_WATCHERS {
             return Err(Error::new(
                 proto::Code::LimitRate,
                 format!("this connection watches {MAX_WATCHERS} times already"),
@@ -170,7 +215,6 @@ impl Peer {
         let (queue, text) = (self.queue.clone(), refusal(id, error));
         self.work.spawn(async move {
             let _ = queue.send(Message::Text(text)).await;
-            false
         });
     }
 
@@ -221,20 +265,36 @@ async fn answer(gateway: Gateway, caller: &Caller, call: Call) -> Utf8Bytes {
     }
 }
 
-/// Tells events until the watcher ends or the peer is gone.
-async fn tell(mut watcher: Watcher, id: Value, queue: Sender<Message>) -> bool {
-    let accepted = format!(r#"{{"id":{id},"ok":true,"payload":{{"subscription":{id}}}}}"#);
-    if queue.send(Message::Text(accepted.into())).await.is_err() {
-        return true;
-    }
-    while let Some(item) = watcher.next().await {
-        // The connection has pings of its own.
-        let Item::Event { cursor, json } = item else { continue };
+/// Tells events until the watcher ends, somebody ends it or the peer is gone.
+async fn tell(mut watcher: Watcher, id: Value, mut stopped: oneshot::Receiver<Value>, queue: Sender<Message>) {
+    let mut text = accepted(&id, &id);
+    while queue.send(Message::Text(text.into())).await.is_ok() {
+        let item = tokio::select! {
+            biased;
+            // An error means that the connection is being left.
+            call = &mut stopped => {
+                let Ok(call) = call else { break };
+                let _ = queue.send(Message::Text(accepted(&call, &id).into())).await;
+                break;
+            }
+            item = next_event(&mut watcher) => item,
+        };
+        let Some((cursor, json)) = item else { break };
         let cursor = cursor.map(|cursor| format!(r#","cursor":"{cursor}""#)).unwrap_or_default();
-        let text = format!(r#"{{"event":{}{cursor},"subscription":{id}}}"#, json.as_str());
-        if queue.send(Message::Text(text.into())).await.is_err() {
-            break;
+        text = format!(r#"{{"event":{}{cursor},"subscription":{id}}}"#, json.as_str());
+    }
+}
+
+fn accepted(call: &Value, subscription: &Value) -> String {
+    format!(r#"{{"id":{call},"ok":true,"payload":{{"subscription":{subscription}}}}}"#)
+}
+
+/// Silence is not told: the connection has pings of its own.
+async fn next_event(watcher: &mut Watcher) -> Option<(Option<u64>, Json)> {
+    loop {
+        match watcher.next().await? {
+            Item::Event { cursor, json } => return Some((cursor, json)),
+            Item::Silence => {}
         }
     }
-    true
 }

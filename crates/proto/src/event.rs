@@ -20,6 +20,19 @@ pub enum Event {
     Resync {},
 }
 
+impl Event {
+    /// Where it happened.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Entry { session_id, .. }
+            | Self::Delta { session_id, .. }
+            | Self::Ask { session_id, .. }
+            | Self::Status { session_id, .. } => Some(session_id),
+            Self::Resync {} => None,
+        }
+    }
+}
+
 /// An event as a client reads it back.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]

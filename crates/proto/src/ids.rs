@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The longest id anyone may choose (P1: idempotency keys).
-pub const MAX_CHOSEN: usize = 128;
+const MAX_CHOSEN: usize = 128;
 /// The longest id there is: one made from another has a prefix more.
 const MAX_LEN: usize = 160;
 
@@ -16,6 +16,11 @@ const MAX_LEN: usize = 160;
 pub fn is_valid(text: &str) -> bool {
     (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-'))
+}
+
+/// True for an id that somebody outside may choose, such as an idempotency key.
+pub fn is_chosen(text: &str) -> bool {
+    is_valid(text) && text.len() <= MAX_CHOSEN
 }
 
 /// Why a text is not an id.

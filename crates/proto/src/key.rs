@@ -197,6 +197,15 @@ pub fn label(text: &str) -> Result<String, Error> {
     Ok(text.into())
 }
 
+/// A title someone may give: one line that a list can show.
+pub fn title(text: &str) -> Result<String, Error> {
+    let text = text.trim();
+    if text.is_empty() || text.chars().count() > 512 || text.chars().any(char::is_control) {
+        return Err(Error::invalid("a title has 1 to 512 characters and no control characters"));
+    }
+    Ok(text.into())
+}
+
 fn bare(session: &SessionId) -> &str {
     session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
 }

@@ -17,6 +17,11 @@ pub enum Class {
     Request,
 }
 
+/// Whether a text has words in it, or signs, or anything but blanks.
+pub fn says_something(text: &str) -> bool {
+    text.chars().any(|c| !c.is_whitespace() && !c.is_control())
+}
+
 /// Input with a sender, kept in the receiver's inbox until a commit moves it into the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

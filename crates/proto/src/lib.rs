@@ -15,6 +15,7 @@ pub mod methods;
 pub mod nearest;
 pub mod rule;
 pub mod run;
+mod shape;
 pub mod sse;
 mod tagged;
 

@@ -7,10 +7,12 @@
 use crate::letter::AskReply;
 use crate::message::History;
 use crate::nearest::nearest;
+use crate::shape::{self, AgentName, Chosen, Directory, Label, PageCursor, Ref, ShortWords, Title, Words};
 use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::future::Future;
 
 mod mail;
@@ -155,7 +157,41 @@ pub fn decode<T: DeserializeOwned>(input: &[u8]) -> Result<T, Error> {
         // The decoder would take a list of values for the fields in their order.
         _ => return Err(misfit("it is not an object")),
     };
-    serde_json::from_slice(input).map_err(|error| misfit(&error.to_string()))
+    let error = match serde_json::from_slice(input) {
+        Ok(read) => return Ok(read),
+        Err(error) => error,
+    };
+    let again = if error.is_data() { with_whole_numbers(input) } else { None };
+    again.ok_or_else(|| misfit(&error.to_string()))
+}
+
+/// An integer may be written as `1.0` or `1e3`, says JSON Schema. Few do, so it is looked at only when nothing else fits.
+fn with_whole_numbers<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
+    let mut value = serde_json::from_slice(input).ok()?;
+    make_whole(&mut value).then(|| serde_json::from_value(value).ok()).flatten()
+}
+
+/// True when a number was written anew.
+fn make_whole(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|_| number.is_f64()).and_then(whole);
+            if let Some(whole) = whole {
+                *value = whole.into();
+            }
+            whole.is_some()
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |changed, item| make_whole(item) | changed),
+        Value::Object(fields) => fields.values_mut().fold(false, |changed, field| make_whole(field) | changed),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Beyond 2^53 a float does not say which integer it means.
+fn whole(number: f64) -> Option<i64> {
+    let fits = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+    fits.then_some(number as i64)
 }
 
 /// Longer messages quote the input itself.
@@ -170,8 +206,11 @@ fn misfit(why: &str) -> Error {
     }
 }
 
-/// What to write instead of a field that is not known, from the words of the decoder.
+/// What to write instead of a field that is not known, or is not there, from the words of the decoder.
 fn misnamed(why: &str) -> Option<String> {
+    if let Some((missing, _)) = why.strip_prefix("missing field `").and_then(|rest| rest.split_once('`')) {
+        return Some(format!("add `{missing}`"));
+    }
     let (wrong, known) = why.strip_prefix("unknown field `")?.rsplit_once("`, expected ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     Some(match nearest(wrong, known.iter().copied()) {
@@ -224,22 +263,28 @@ pub struct HealthReport {
 /// Names a session by exactly one of these.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(extend("oneOf" = shape::exactly_one(&["sessionId", "key", "label", "ref", "newestIn"])))]
 pub struct Selector {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session_id: Option<String>,
     /// A key; display keys and `main` too.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
     /// Whatever a person typed: an id, a key or a label.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub reference: Option<String>,
     /// The newest root session of a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest_in: Option<String>,
     /// Narrows a label to one owner agent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
 }
 
@@ -262,12 +307,15 @@ pub struct ListInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_limit: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<PageCursor>")]
     pub cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub spawned_by: Option<String>,
 }
 
@@ -329,6 +377,7 @@ pub struct SessionInfo {
 pub struct TreeInput {
     /// Any session of the tree; the newest root without it.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub reference: Option<String>,
 }
 
@@ -355,19 +404,24 @@ pub struct TreeRow {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CreateInput {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Directory>")]
     pub cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Title>")]
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
     /// The same key again names the same session.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -375,37 +429,47 @@ pub struct CreateInput {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkInput {
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
     /// The last entry both share; the newest without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The same key again names the same session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("not" = shape::given(&["sessionId", "sessionKey"])))]
 pub struct AgentInput {
+    #[schemars(with = "Words")]
     pub message: String,
     /// An existing session, by id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session_id: Option<String>,
     /// An existing session, by key; an agent's `main` is made on first use.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Directory>")]
     pub cwd: Option<String>,
     /// Of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
     /// The run's id, verbatim; a second call with the same one starts nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -473,35 +537,44 @@ impl From<Outcome> for WaitStatus {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatInput {
     /// An id, a key or a label.
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
+    #[schemars(with = "Words")]
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
 /// A child, or a root of its own, with its first task (S8).
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpawnInput {
+    #[schemars(with = "Words")]
     pub task: String,
     /// The session above it: an id, a key or a label.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub parent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Directory>")]
     pub cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_timeout_seconds: Option<u64>,
@@ -509,6 +582,7 @@ pub struct SpawnInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SpawnMode>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -536,18 +610,24 @@ pub struct SpawnOutput {
 
 /// A message into a session (S6).
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("oneOf" = shape::exactly_one(&["sessionKey", "label"])))]
 pub struct SendInput {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
     pub agent_id: Option<String>,
+    #[schemars(with = "Words")]
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -574,10 +654,11 @@ pub struct DeliveryState {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StatusInput {
     /// An id, a key or a label.
     #[serde(alias = "ref")]
+    #[schemars(with = "Ref")]
     pub session_key: String,
 }
 
@@ -633,50 +714,58 @@ pub struct Budget {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildrenInput {
     /// The parent: an id, a key or a label.
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildInput {
     /// The child: an id, a key or a label.
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SteerInput {
     /// The child: an id, a key or a label.
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
+    #[schemars(with = "ShortWords")]
     pub message: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildrenWait {
     /// The parent: an id, a key or a label.
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// Until one is done, not all.
+    #[serde(default)]
     pub any: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HistoryInput {
     /// An id, a key or a label.
     #[serde(alias = "ref")]
+    #[schemars(with = "Ref")]
     pub session_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    #[serde(default)]
     pub include_tools: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
@@ -688,6 +777,7 @@ pub struct HistoryInput {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbortInput {
     #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
     pub reference: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
@@ -706,6 +796,7 @@ pub struct Aborted {
 pub struct AsksInput {
     /// Any session of a tree; all trees without it.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub reference: Option<String>,
 }
 
@@ -776,8 +867,18 @@ mod tests {
         hint::<StopInput>(r#"{"colour": 1}"#, Some("there is: force"));
         hint::<Nothing>(r#"{"a": 1}"#, None);
         hint::<StopInput>(r#"{"force": 1}"#, None);
+        hint::<AgentInput>("{}", Some("add `message`"));
         assert!(decode::<Nothing>(b" \n").is_ok());
         assert!(decode::<StopInput>(b"[true]").is_err());
+    }
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_written() {
+        let limit = |input: &str| decode::<ListInput>(input.as_bytes()).ok().and_then(|input| input.limit);
+        assert_eq!((limit(r#"{"limit": 2.0}"#), limit(r#"{"limit": 1e2}"#)), (Some(2), Some(100)));
+        for bad in [r#"{"limit": 1.5}"#, r#"{"limit": -1.0}"#, r#"{"limit": 1e300}"#, r#"{"limit": "2"}"#] {
+            assert_eq!(limit(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub(crate) struct Grant {
     pub ancestors: Vec<Vec<Rule>>,
     /// The permission mode.
     pub mode: Mode,
+    /// It was started inside a sandbox, or below a session that was: for good, whatever the settings say later.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sandboxed: bool,
 }
 
 impl Grant {
@@ -50,6 +53,7 @@ impl Grant {
             rules: vec![Rule::new("*", "*", Action::Deny)],
             ancestors: Vec::new(),
             mode: Mode::Ask,
+            sandboxed: true,
         })
     }
 
@@ -98,6 +102,6 @@ impl Grant {
                     .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
             );
         }
-        Self { rules, ancestors: policy.child(Vec::new()).ancestors, mode: Mode::Ask }
+        Self { rules, ancestors: policy.child(Vec::new()).ancestors, ..Self::default() }
     }
 }

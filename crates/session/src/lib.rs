@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod agents;
+mod brake;
 mod command;
 pub mod decide;
 pub mod directory;

@@ -3,6 +3,7 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
+use crate::brake::Brake;
 use crate::command;
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
@@ -45,6 +46,8 @@ pub struct Deps {
 pub struct Between {
     /// Who may see and reach whom.
     pub access: rules::access::Settings,
+    /// Sessions reach nothing but what they start, unless their agent says otherwise (`sandbox.isolated`).
+    pub isolated: bool,
     /// Tools that children get though they are closed to children (`tools.subagents.allow`).
     pub child_tools: Vec<String>,
     /// Turns two sessions take after a message that is announced.
@@ -56,7 +59,8 @@ pub struct Between {
 impl Default for Between {
     fn default() -> Self {
         let redactor = rules::redact::Redactor::new([]);
-        Self { access: rules::access::Settings::default(), child_tools: Vec::new(), ping_pong: 5, redactor }
+        let access = rules::access::Settings::default();
+        Self { access, isolated: false, child_tools: Vec::new(), ping_pong: 5, redactor }
     }
 }
 
@@ -76,7 +80,9 @@ pub(crate) struct Inner {
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) brake: Brake,
     pub(crate) access: Arc<rules::access::Settings>,
+    isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     redactor: rules::redact::Redactor,
@@ -147,7 +153,9 @@ impl Runtime {
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
+            brake: Brake::default(),
             access: Arc::new(deps.between.access),
+            isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             redactor: deps.between.redactor,
@@ -168,6 +176,11 @@ impl Runtime {
             page.iter().for_each(|session| self.inner.wake(session));
             after = Some(last);
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> Arc<Inner> {
+        self.inner.clone()
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -225,7 +238,8 @@ impl Runtime {
             ));
         }
         let session = self.session(&found.session).await?;
-        Ok(Some(Posted { run: run.clone(), session, cursor: 0, duplicate: true }))
+        let cursor = self.inner.store.cursor_before(&run.letter()).await?;
+        Ok(Some(Posted { run: run.clone(), session, cursor, duplicate: true }))
     }
 
     /// The row a prompt goes to, and whether it is yet to be stored.
@@ -406,6 +420,7 @@ impl Runtime {
             letter: run.letter(),
             call: None,
             from: Sender::Person,
+            hops: 0,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -663,6 +678,15 @@ impl Inner {
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
+    }
+
+    /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
+    /// what it runs as now, since switching must not widen anything.
+    pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let here = self.here(&session.cwd);
+        let isolated =
+            |agent: &str| here.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+        isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
     pub(crate) fn model_of(&self, session: &Session) -> String {

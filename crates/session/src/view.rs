@@ -139,7 +139,11 @@ impl View {
         }
         self.met(input);
         match &mut self.phase {
-            Phase::Answering(now) => (now.answered, now.yielded) = (false, false),
+            Phase::Answering(now) => {
+                (now.answered, now.yielded) = (false, false);
+                // What joins a run has its say in what the run sends on.
+                now.hops = now.hops.max(hops(input));
+            }
             Phase::Idle => self.phase = Phase::Answering(Answering::of(input)),
         }
         self.promise(input);
@@ -305,6 +309,10 @@ impl Open {
     }
 }
 
+fn hops(input: &Input) -> u32 {
+    input.provenance.as_ref().map_or(0, |provenance| provenance.hops)
+}
+
 impl Answering {
     fn of(input: &Input) -> Self {
         Self {
@@ -315,7 +323,7 @@ impl Answering {
             used: Usage::default(),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
-            hops: input.provenance.as_ref().map_or(0, |provenance| provenance.hops),
+            hops: hops(input),
             sender: input
                 .provenance
                 .as_ref()

@@ -93,6 +93,10 @@ pub trait Store: Send + Sync {
     /// The newest cursor.
     async fn cursor(&self) -> Result<u64, Error>;
 
+    /// The cursor just before the entry a letter became: whoever watches from there misses nothing that came of it. The
+    /// newest one while the letter is unread, or when there is none of that id.
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error>;
+
     /// Looks for damage; an empty list means none was found.
     async fn check(&self) -> Result<Vec<String>, Error>;
 
@@ -166,6 +170,7 @@ impl Error {
             Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
             Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
+            Self::QueueFull(_) => "try again once it has read some; `limits.queue` says how many it holds".into(),
             _ => return None,
         })
     }
@@ -190,7 +195,10 @@ impl From<Error> for proto::Error {
             Error::Board(refused) => refused.task().map(|task| serde_json::json!({ "task": task })),
             _ => None,
         };
-        Self { hint: error.hint(), details, ..Self::new(code, error.to_string()) }
+        // Full inboxes empty as they are read; anything else has to change first.
+        let retry_after_ms = matches!(error, Error::QueueFull(_)).then_some(1_000);
+        let retryable = retry_after_ms.is_some();
+        Self { hint: error.hint(), details, retryable, retry_after_ms, ..Self::new(code, error.to_string()) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Whatever is done to them, the two backends answer alike and end up alike.
 
 use convoke_store::{
-    Ask, AskChange, Batch, Error, Fence, Find, Fork, Mail, Memory, Mode, Post, Query, RowChange, RunChange, RunEnd,
-    Scope, Session, Span, Sqlite, Store, WaitChange,
+    Ask, AskChange, Batch, BoardChange, BoardQuery, BoardWork, Error, Fence, Find, Fork, HeldQuery, Hold, Mail, Memory,
+    Mode, NewTask, Post, Query, Release, RowChange, RunChange, RunEnd, Scope, SentQuery, Session, Span, Sqlite, Store,
+    TaskUpdate, WaitChange,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -10,7 +11,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proto::entry::{Input, Notice};
 use proto::letter::{Abort, AskReply, Prompt, Reason, Sender};
-use proto::{AskId, Body, CallId, Class, Entry, Letter, LetterId, Outcome, RunId, SessionId, Status, Usage};
+use proto::{
+    AskId, Body, CallId, Class, Entry, Holder, Letter, LetterId, Outcome, RunId, SessionId, Status, TaskState, Usage,
+};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
@@ -24,8 +27,40 @@ const OPEN: usize = 4;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Deliver { open: Vec<Opening>, post: Vec<Posting> },
+    Deliver {
+        open: Vec<Opening>,
+        post: Vec<Posting>,
+    },
     Commit(Commit),
+    /// Letters to keep back, and some to decide about.
+    Hold {
+        hold: Vec<Posting>,
+        release: Vec<(usize, bool)>,
+    },
+    Board {
+        root: usize,
+        once: Option<u8>,
+        work: Work,
+    },
+}
+
+#[derive(Debug, Clone)]
+enum Work {
+    Add {
+        blockers: Vec<u64>,
+    },
+    /// `off` is how far from the right version.
+    Update {
+        number: u64,
+        off: u64,
+        by: usize,
+        state: Option<TaskState>,
+        blockers: Option<Vec<u64>>,
+    },
+    Claim {
+        number: Option<u64>,
+        by: usize,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +103,7 @@ struct Commit {
     base: Option<u64>,
     activity: Option<i64>,
     spent: bool,
+    archive: Option<usize>,
 }
 
 fn rarely<T: Debug + Clone>(strategy: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -106,7 +142,13 @@ fn commit() -> impl Strategy<Value = Commit> {
     let runs = vec((0..3_u8, 0..LETTERS, 0..LETTERS), 0..2);
     let asks = vec((0..3_u8, 0..CALLS), 0..2);
     let waits = vec((any::<bool>(), 0..CALLS, anyone()), 0..2);
-    let row = (of(select(Status::ALL.to_vec())), of(0..4_u64), of(0..5_i64), any::<bool>());
+    let row = (
+        of(select(Status::ALL.to_vec())),
+        of(0..4_u64),
+        of(0..5_i64),
+        any::<bool>(),
+        prop::option::weighted(0.03, 1..SESSIONS),
+    );
     (log, mail, (runs, asks, waits), row).prop_map(
         |((session, off, notices), ((consume, stray, expect), open, post), (runs, asks, waits), row)| Commit {
             session,
@@ -124,14 +166,41 @@ fn commit() -> impl Strategy<Value = Commit> {
             base: row.1,
             activity: row.2,
             spent: row.3,
+            archive: row.4,
         },
     )
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    let blockers = || vec(1..5_u64, 0..3);
+    let state = of(select(TaskState::ALL.to_vec()));
+    let off = prop_oneof![5 => Just(0_u64), 1 => Just(1)];
+    let update = (1..5_u64, off, anyone(), state, rarely(blockers()))
+        .prop_map(|(number, off, by, state, blockers)| Work::Update { number, off, by, state, blockers });
+    prop_oneof![
+        blockers().prop_map(|blockers| Work::Add { blockers }),
+        update,
+        (of(1..5_u64), anyone()).prop_map(|(number, by)| Work::Claim { number, by }),
+    ]
+}
+
+fn board() -> impl Strategy<Value = Step> {
+    // Mostly the first tree, or the boards stay empty.
+    let root = prop_oneof![8 => Just(0_usize), 1 => anyone()];
+    (root, rarely(0..3_u8), work()).prop_map(|(root, once, work)| Step::Board { root, once, work })
+}
+
+fn holding() -> impl Strategy<Value = Step> {
+    (vec(posting(), 0..2), vec((0..LETTERS, any::<bool>()), 0..2))
+        .prop_map(|(hold, release)| Step::Hold { hold, release })
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (vec(opening(), 0..2), vec(posting(), 0..3)).prop_map(|(open, post)| Step::Deliver { open, post }),
         3 => commit().prop_map(Step::Commit),
+        1 => holding(),
+        2 => board(),
     ]
 }
 
@@ -236,6 +305,22 @@ impl Side {
                 };
                 told(self.store.deliver(mail).await)
             }
+            Step::Hold { hold, release } => {
+                let hold = hold.iter().map(|posting| held(posting, at)).collect();
+                let release = release.iter().map(|&(letter, accept)| Release {
+                    id: letter_id(letter),
+                    accept,
+                    reason: Some("why".into()),
+                });
+                let mail = Mail { at, hold, release: release.collect(), ..Mail::default() };
+                told(self.store.deliver(mail).await)
+            }
+            Step::Board { root, once, work } => {
+                let root = session_id(*root);
+                let what = self.worked(&root, work).await;
+                let once = once.map(|once| format!("call_{once}"));
+                told(self.store.change_board(BoardChange { at, root, once, what }).await)
+            }
             Step::Commit(commit) => {
                 let id = session_id(commit.session);
                 let row = self.store.session(&id).await.unwrap();
@@ -252,14 +337,41 @@ impl Side {
         }
     }
 
+    async fn worked(&self, root: &SessionId, work: &Work) -> BoardWork {
+        let holder = |by: &usize| if *by == 0 { Holder::Person } else { Holder::Session(session_id(*by)) };
+        match work {
+            Work::Add { blockers } => {
+                BoardWork::Add(NewTask { title: "t".into(), blocked_by: blockers.clone(), ..NewTask::default() })
+            }
+            Work::Claim { number, by } => BoardWork::Claim { number: *number, by: holder(by) },
+            Work::Update { number, off, by, state, blockers } => {
+                let query = BoardQuery { number: Some(*number), limit: 1, ..BoardQuery::default() };
+                let found = self.store.board(root, &query).await.unwrap().pop();
+                BoardWork::Update(TaskUpdate {
+                    number: *number,
+                    version: found.map_or(0, |task| task.version) + off,
+                    by: holder(by),
+                    title: None,
+                    description: None,
+                    state: *state,
+                    blocked_by: blockers.clone(),
+                    note: None,
+                })
+            }
+        }
+    }
+
     /// Everything that the door shows.
-    async fn look(&self) -> Vec<String> {
+    async fn look(&self, now: i64) -> Vec<String> {
         let store = &self.store;
         let mut out = vec![
             told(store.unfinished(None, 99).await),
             told(store.asks(None).await),
             told(store.kept_since(None, 0, 999).await),
             told(store.cursor().await),
+            told(store.held(&HeldQuery { now, limit: 99, ..HeldQuery::default() }).await),
+            told(store.sent(&SentQuery { limit: 99, ..SentQuery::default() }).await),
+            told(store.sent(&SentQuery { limit: 4, unread: Some(true), ..SentQuery::default() }).await),
             told(store.find(&Find::Newest).await),
             told(store.find(&Find::NewestIn("/0".into())).await),
             told(store.find(&Find::Label { label: "label0".into(), owner: None }).await),
@@ -274,6 +386,11 @@ impl Side {
             out.push(told(store.entries(&id, Span::Before { seq: 4, limit: 2 }).await));
             out.push(told(store.entries(&id, Span::After { seq: 1, limit: 3 }).await));
             out.push(told(store.tree(&id, 99).await));
+            out.push(told(store.board(&id, &BoardQuery { limit: 99, ..BoardQuery::default() }).await));
+            let mail = SentQuery { session: Some(id.clone()), limit: 5, ..SentQuery::default() };
+            out.push(told(store.sent(&mail).await));
+            let held = HeldQuery { session: Some(id.clone()), now, limit: 5, ..HeldQuery::default() };
+            out.push(told(store.held(&held).await));
             out.push(told(store.busy_below(&id, 99).await));
             out.push(told(store.live_children(&id).await));
             out.push(told(store.asks(Some(&id)).await));
@@ -304,7 +421,11 @@ fn posted(posting: &Posting) -> Post {
     let letter = Letter {
         id: letter_id(posting.letter),
         to: session_id(posting.to),
-        from: Sender::Runtime,
+        // Every third is from a session.
+        from: match posting.letter % 3 {
+            0 => Sender::Session { id: session_id(posting.letter % SESSIONS) },
+            _ => Sender::Runtime,
+        },
         class: posting.class,
         body,
         provenance: None,
@@ -313,6 +434,12 @@ fn posted(posting: &Posting) -> Post {
         expires: None,
     };
     Post { letter, person: posting.person, queue: posting.queue }
+}
+
+/// Every other one expires before the test looks.
+fn held(posting: &Posting, at: i64) -> Hold {
+    let expires = if posting.letter % 2 == 0 { at + 5 } else { 1_000 };
+    Hold { letter: posted(posting).letter, sender: "far".into(), expires, queue: posting.queue }
 }
 
 fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Vec<LetterId>) -> Batch {
@@ -334,7 +461,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };
     Batch {
-        archive: Vec::new(),
+        archive: commit.archive.map(session_id).into_iter().collect(),
         at,
         entries,
         consume,
@@ -415,14 +542,16 @@ async fn compare(steps: Vec<Step>) {
         let outcome = memory.take(at, step).await;
         assert_eq!(outcome, sqlite.take(at, step).await, "{step:?}");
         if at % 8 == 0 {
-            assert_eq!(memory.look().await, sqlite.look().await, "after {step:?}");
+            assert_eq!(memory.look(at).await, sqlite.look(at).await, "after {step:?}");
         }
     }
-    assert_eq!(memory.look().await, sqlite.look().await);
+    let end = steps.len() as i64 + OPEN as i64;
+    assert_eq!(memory.look(end).await, sqlite.look(end).await);
     // Steps at random end runs and drop letters as no session would; but rows and counters must agree.
     for side in [&memory, &sqlite] {
         let mut found = side.store.check().await.unwrap();
-        found.retain(|line| line.starts_with("session") || line.starts_with("entry"));
+        let kinds = ["session", "entry", "task", "board", "held"];
+        found.retain(|line| kinds.iter().any(|kind| line.starts_with(kind)));
         assert_eq!(found, Vec::<String>::new());
         side.store.close().await;
     }

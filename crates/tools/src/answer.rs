@@ -5,7 +5,7 @@ use proto::{Code, Error};
 use serde_json::{Value, json};
 
 /// A refusal as a result: `forbidden` when a rule says so, `error` otherwise.
-pub(crate) fn refused(error: &Error) -> Output {
+pub fn refused(error: &Error) -> Output {
     Output::json(&refusal(error)).failed()
 }
 
@@ -16,6 +16,9 @@ pub(crate) fn refusal(error: &Error) -> Value {
     }
     if let Some(details) = &error.details {
         value["details"] = details.clone();
+    }
+    if let Some(after) = error.retry_after_ms {
+        value["retryAfterMs"] = json!(after);
     }
     value
 }

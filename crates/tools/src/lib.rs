@@ -4,7 +4,7 @@
 
 pub mod agent;
 pub mod agents_list;
-mod answer;
+pub mod answer;
 pub mod bash;
 pub mod door;
 pub mod doors;

@@ -91,7 +91,7 @@ fn no_run(run: &RunId) -> Error {
 
 /// A prompt that says something.
 pub(super) fn text(message: String) -> Result<String, Error> {
-    if message.trim().is_empty() {
+    if !proto::letter::says_something(&message) {
         return Err(Error::invalid("the message is empty").hint("say what is to be done"));
     }
     Ok(message)
@@ -105,10 +105,8 @@ pub(super) fn run_id(key: Option<String>) -> Result<Option<RunId>, Error> {
 /// An idempotency key as P1 wants it.
 pub(super) fn chosen(key: Option<String>) -> Result<Option<String>, Error> {
     match key {
-        Some(key) if !ids::is_valid(&key) || key.len() > ids::MAX_CHOSEN => {
-            Err(Error::invalid("`idempotencyKey` does not fit")
-                .hint("use 1 to 128 of letters, digits, `_`, `.`, `:` and `-`"))
-        }
+        Some(key) if !ids::is_chosen(&key) => Err(Error::invalid("`idempotencyKey` does not fit")
+            .hint("use 1 to 128 of letters, digits, `_`, `.`, `:` and `-`")),
         key => Ok(key),
     }
 }

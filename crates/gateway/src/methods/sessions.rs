@@ -72,7 +72,7 @@ impl Handle<SessionsCreate> for Gateway {
             model: input.model,
             cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
             label: input.label.as_deref().map(proto::key::label).transpose()?,
-            title: input.title,
+            title: input.title.as_deref().map(proto::key::title).transpose()?,
             permission: input.permission,
             once: super::agent::chosen(input.idempotency_key)?,
         };

@@ -2,6 +2,7 @@
 //! it up, or is paid for by others.
 
 use crate::{Site, World, notices};
+use proto::SessionId;
 use proto::methods::TABLE;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -104,6 +105,50 @@ async fn every_method_survives_every_input() {
         }
     }
     assert!(world.gateway.runtime().store().check().await.unwrap().is_empty());
+}
+
+/// What is stored, as far as a call could have changed it.
+async fn stored(world: &World) -> (u64, usize, Vec<(SessionId, Option<String>, u32)>) {
+    let store = world.gateway.runtime().store();
+    let sessions = store.list(&store::Query { limit: 1000, ..store::Query::default() }).await.unwrap().sessions;
+    let rows: Vec<_> = sessions.into_iter().map(|row| (row.id, row.title, row.pending)).collect();
+    (store.cursor().await.unwrap(), rows.len(), rows)
+}
+
+#[tokio::test]
+async fn what_is_refused_changes_nothing() {
+    let (world, site) = World::tcp().await;
+    let document = site.ask("GET /openapi.json", &[&site.bearer()], b"").await.json();
+    let session = world.session().await;
+    let before = stored(&world).await;
+    for row in TABLE {
+        let what = format!("POST /rpc/{}", row.name);
+        let fields = fields(&document, row.name);
+        // Each field is right but one, which is of another type than any field; or there is one too many.
+        let right = |field: &String| match field.as_str() {
+            "message" | "task" => json!("hello"),
+            "ref" | "sessionKey" | "sessionId" | "parent" => json!(session),
+            _ => Value::Null,
+        };
+        let whole: Map<String, Value> =
+            fields.iter().map(|field| (field.clone(), right(field))).filter(|(_, value)| !value.is_null()).collect();
+        let with = |field: &str, value: Value| {
+            let mut input = whole.clone();
+            input.insert(field.to_owned(), value);
+            Value::Object(input).to_string()
+        };
+        let mut bodies = vec![with("unknown", json!(1)), with("\0", json!("\0")), with(&"x".repeat(1 << 20), json!(1))];
+        for field in &fields {
+            bodies.extend([json!([[]]), json!({ "": {} })].map(|value| with(field, value)));
+        }
+        bodies.push(format!("{}]", with("unknown", json!(1))));
+        for body in bodies {
+            let answer = site.ask(&what, &[&site.bearer()], body.as_bytes()).await;
+            let shown: String = body.chars().take(200).collect();
+            assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_input"), "{what} {shown}");
+        }
+    }
+    assert_eq!(stored(&world).await, before);
 }
 
 #[tokio::test]
@@ -252,52 +297,58 @@ async fn a_watcher_that_never_reads_slows_nobody() {
 
 #[tokio::test]
 async fn reconnecting_under_load_misses_and_repeats_nothing() {
-    let (world, site) = World::tcp().await;
-    let session = world.session().await;
-    let total = 3000;
-    let appending = async {
-        for n in 0..total / 3 {
-            world.append(&session, notices(3, "x")).await;
-            if n % 50 == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
-    };
-    let watching = async {
-        let (mut seen, mut last, mut dice) = (Vec::new(), "0".to_owned(), Dice(7));
-        while seen.len() < total {
-            let header = format!("last-event-id: {last}");
-            let mut events = site.events(&format!("?session={session}"), &[&site.bearer(), &header]).await;
-            assert!(events.until("\r\n\r\n").await);
-            let mut reader = proto::sse::Reader::default();
-            // Cut in the middle of whatever it is, wherever that is.
-            let mut bytes = 200 + dice.roll(60_000);
-            let start = events.seen.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-            let mut body = unchunked::Reader::default();
-            let mut chunk = events.seen.split_off(start);
-            loop {
-                for event in reader.push(&body.push(&chunk)).unwrap() {
-                    let value: Value = serde_json::from_str(&event.data).unwrap();
-                    if value["type"] == "entry" {
-                        seen.push(value["seq"].as_u64().unwrap());
-                    }
-                    last = event.id.unwrap_or(last);
+    for seed in 0..6 {
+        let (world, site) = World::tcp().await;
+        let (session, noise) = (world.session().await, world.session().await);
+        let query = [format!("?session={session}"), format!("?root={session}"), String::new()];
+        let total = 1500;
+        let mut dice = Dice(seed);
+        let pauses: Vec<usize> = (0..total / 3).map(|_| dice.roll(60)).collect();
+        let appending = async {
+            for pause in pauses {
+                world.append(&session, notices(3, "x")).await;
+                world.append(&noise, notices(pause % 4, "not asked for")).await;
+                if pause == 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
                 }
-                bytes = bytes.saturating_sub(chunk.len());
-                if bytes == 0 || seen.len() >= total {
-                    break;
-                }
-                let mut next = vec![0; 1000];
-                let read = events.stream.read(&mut next).await.unwrap();
-                assert!(read > 0, "the stream goes on");
-                next.truncate(read);
-                chunk = next;
             }
+        };
+        let watching = reconnect(&site, &query[seed as usize % 3], &session, total, &mut dice);
+        let ((), seen) = tokio::join!(appending, watching);
+        assert_eq!(seen, (1..=total as u64).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+/// The entries of a session as they come, over connections that are cut anywhere.
+async fn reconnect(site: &Site, query: &str, session: &SessionId, total: usize, dice: &mut Dice) -> Vec<u64> {
+    let (mut seen, mut last) = (Vec::new(), "0".to_owned());
+    while seen.len() < total {
+        let header = format!("last-event-id: {last}");
+        let mut events = site.events(query, &[&site.bearer(), &header]).await;
+        assert!(events.until("\r\n\r\n").await);
+        let start = events.seen.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        let (mut reader, mut body) = (proto::sse::Reader::default(), unchunked::Reader::default());
+        let (mut bytes, mut chunk) = (200 + dice.roll(60_000), events.seen.split_off(start));
+        loop {
+            for event in reader.push(&body.push(&chunk)).unwrap() {
+                let value: Value = serde_json::from_str(&event.data).unwrap();
+                if value["type"] == "entry" && value["sessionId"] == json!(session) {
+                    seen.push(value["seq"].as_u64().unwrap());
+                }
+                last = event.id.unwrap_or(last);
+            }
+            bytes = bytes.saturating_sub(chunk.len());
+            if bytes == 0 || seen.len() >= total {
+                break;
+            }
+            let mut next = vec![0; 1 + dice.roll(1000)];
+            let read = events.stream.read(&mut next).await.unwrap();
+            assert!(read > 0, "the stream goes on");
+            next.truncate(read);
+            chunk = next;
         }
-        seen
-    };
-    let ((), seen) = tokio::join!(appending, watching);
-    assert_eq!(seen, (1..=total as u64).collect::<Vec<_>>());
+    }
+    seen
 }
 
 /// Bodies whose length nobody knew.

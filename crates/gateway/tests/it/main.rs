@@ -4,6 +4,7 @@ mod doors;
 mod events;
 mod hostile;
 mod methods;
+mod threats;
 mod web_socket;
 
 use client::Client;

@@ -81,6 +81,30 @@ async fn calls_are_answered_by_their_id() {
 }
 
 #[tokio::test]
+async fn every_method_answers_whatever_it_is_sent() {
+    let (_world, site) = World::tcp().await;
+    let mut socket = open(&site).await;
+    let deep = (0..100).fold(json!(1), |deep, _| json!([deep]));
+    let inputs =
+        [json!([]), json!("\0"), json!({ "unknown": 1 }), json!({ "ref": {} }), json!("x".repeat(1 << 20)), deep];
+    let subscriptions = ["events.subscribe", "events.unsubscribe"];
+    for method in proto::methods::TABLE.iter().map(|row| row.name).chain(subscriptions) {
+        for (id, params) in inputs.iter().enumerate() {
+            say(&mut socket, &json!({ "id": id, "method": method, "params": params })).await;
+            let answer = hear(&mut socket).await;
+            assert_eq!(answer["error"]["code"], "invalid_input", "{method} {id}: {answer}");
+            assert_eq!(answer["id"], id);
+        }
+    }
+    // A frame so deep that it is not read to its end.
+    let frame = format!(r#"{{"id":1,"method":"health","params":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    socket.send(Message::text(frame)).await.unwrap();
+    assert_eq!(hear(&mut socket).await["error"]["code"], "invalid_input");
+    say(&mut socket, &json!({ "id": 2, "method": "health" })).await;
+    assert_eq!(hear(&mut socket).await["ok"], true);
+}
+
+#[tokio::test]
 async fn a_waiting_call_does_not_hold_up_the_next() {
     let (world, site) = World::tcp().await;
     std::fs::write(world.dir.path().join("slow.script"), "wait: 60s\nsay: late\n").unwrap();
@@ -112,6 +136,48 @@ async fn a_subscription_tells_what_is_kept_and_what_happens() {
     for (id, params) in [(8, json!({ "rot": 1 })), (9, json!({ "after": "99999999999999999999" }))] {
         say(&mut socket, &json!({ "id": id, "method": "events.subscribe", "params": params })).await;
         assert_eq!(hear(&mut socket).await["error"]["code"], "invalid_input", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_unsubscribes_hears_no_more_of_it() {
+    let (world, site) = World::tcp().await;
+    let session = world.session().await;
+    let mut socket = open(&site).await;
+    for id in ["a", "b"] {
+        say(&mut socket, &json!({ "id": id, "method": "events.subscribe", "params": { "root": session } })).await;
+        assert_eq!(hear(&mut socket).await["ok"], true);
+    }
+    say(&mut socket, &json!({ "id": "a", "method": "events.subscribe" })).await;
+    assert_eq!(hear(&mut socket).await["error"]["code"], "conflict", "the name is taken");
+    world.append(&session, notices(50, "before")).await;
+    say(&mut socket, &json!({ "id": 1, "method": "events.unsubscribe", "params": { "subscription": "a" } })).await;
+    // Whatever was on its way comes first, the answer is the last word.
+    let (mut ended, mut others) = (false, 0);
+    world.append(&session, notices(50, "after")).await;
+    while !ended || others < 100 {
+        let frame = hear(&mut socket).await;
+        match (frame["subscription"].as_str(), frame["id"].as_u64()) {
+            (Some("a"), _) => assert!(!ended, "{frame}"),
+            (Some("b"), _) => others += 1,
+            (_, Some(1)) => {
+                assert_eq!(frame, json!({ "id": 1, "ok": true, "payload": { "subscription": "a" } }));
+                ended = true;
+            }
+            other => panic!("{other:?} {frame}"),
+        }
+    }
+    for subscription in [json!("a"), json!("nobody"), json!(7)] {
+        let params = json!({ "subscription": subscription });
+        say(&mut socket, &json!({ "id": 2, "method": "events.unsubscribe", "params": params })).await;
+        assert_eq!(hear(&mut socket).await["error"]["code"], "not_found", "{subscription}");
+    }
+    // There is room for another, also by the same name.
+    for _ in 0..40 {
+        say(&mut socket, &json!({ "id": "a", "method": "events.subscribe", "params": { "root": session } })).await;
+        assert_eq!(hear(&mut socket).await["ok"], true);
+        say(&mut socket, &json!({ "id": 3, "method": "events.unsubscribe", "params": { "subscription": "a" } })).await;
+        assert_eq!(hear(&mut socket).await["id"], 3);
     }
 }
 

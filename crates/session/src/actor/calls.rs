@@ -12,6 +12,7 @@ use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
@@ -32,10 +33,10 @@ enum Verdict {
 
 /// What a call came back with.
 pub(super) struct Called {
-    call: CallId,
-    result: Result<Output, Error>,
-    effects: Effects,
-    ms: u64,
+    pub(super) call: CallId,
+    pub(super) result: Result<Output, Error>,
+    pub(super) effects: Effects,
+    pub(super) ms: u64,
 }
 
 impl Actor {
@@ -186,16 +187,34 @@ impl Actor {
         self.running.insert(task.id(), id);
     }
 
-    /// Calls came back: results, or waits, with whatever they start or send, in one commit.
-    pub(super) async fn called(&mut self, calls: Vec<Called>) -> Result<(), Stop> {
+    /// Calls came back: results, or waits, with whatever they start or send, in one commit. When one of them cannot have
+    /// what it prepared, each is committed alone, and that one is told.
+    pub(super) async fn called(&mut self, mut calls: Vec<Called>) -> Result<(), Stop> {
+        calls.retain(|called| self.view.find(&called.call).is_some());
+        match self.commit_calls(&calls).await {
+            Err(Stop::Refused(_)) => {}
+            done => return done,
+        }
+        for mut called in calls {
+            match self.commit_calls(std::slice::from_ref(&called)).await {
+                Err(Stop::Refused(why)) => {
+                    self.planned.fetch_sub(called.effects.open.len() as u64, Ordering::SeqCst);
+                    called.effects = Effects::default();
+                    called.result = Ok(self.refused(&called.call, why.into()));
+                    self.commit_calls(&[called]).await?;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
         let mut to_check = Vec::new();
         let mut known = Vec::new();
         for called in calls {
-            if self.view.find(&called.call).is_none() {
-                continue;
-            }
-            match called.result {
+            match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
                         batch.waits.push(WaitChange::Add { call: called.call.clone(), on: session.clone() });
@@ -206,12 +225,8 @@ impl Actor {
                     }
                     let until =
                         wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
-                    batch.entries.push(Entry::Waiting(Waiting {
-                        call: called.call,
-                        on: wait.on,
-                        until,
-                        note: wait.note,
-                    }));
+                    let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
+                    batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
                 done => {
                     if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
@@ -221,8 +236,8 @@ impl Actor {
                 }
             }
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
-            batch.open.extend(called.effects.open);
-            batch.post.extend(called.effects.post);
+            batch.open.extend(called.effects.open.iter().cloned());
+            batch.post.extend(called.effects.post.iter().cloned());
         }
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
@@ -253,8 +268,17 @@ impl Actor {
         batch.entries.push(Entry::Switch(switch));
     }
 
+    /// What a call is told whose effects the store refused.
+    fn refused(&self, call: &CallId, why: proto::Error) -> Output {
+        let tool = self.view.find(call).and_then(|open| tools::find(&open.call.tool));
+        match tool {
+            Some(tool) if tool.spec().json => tools::answer::refused(&why),
+            _ => Output::text(why.message).failed(),
+        }
+    }
+
     /// A wait is stored first and checked then: of two that would close a circle, the later sees both.
-    async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
+    pub(super) async fn withdraw_circles(&mut self, calls: Vec<CallId>) -> Result<(), Stop> {
         if calls.is_empty() || !self.rt.store.waits_for(&self.row.id, &self.row.id).await? {
             return Ok(());
         }
@@ -269,26 +293,27 @@ impl Actor {
     }
 
     /// The entry for a call that is over.
-    pub(super) fn outcome(&self, call: &CallId, result: Result<Output, Error>, ms: u64) -> Entry {
+    pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
         let (mut ends_turn, mut shutdown) = (false, None);
         let (state, output, data) = match result {
             Ok(output) => {
                 (ends_turn, shutdown) = (output.ends_turn, output.shutdown);
-                (if output.failed { State::Error } else { State::Ok }, output.text, output.data)
+                let state = if output.failed { State::Error } else { State::Ok };
+                (state, output.text.clone(), output.data.clone())
             }
             Err(Error::Cancelled) => (State::Interrupted, "the call was cancelled before it finished".into(), None),
             Err(error @ Error::Broken { .. }) => {
                 tracing::error!(session = %self.row.id, %call, %error, "a tool broke");
                 (State::Error, error.to_string(), None)
             }
-            Err(Error::Tell(why)) => (State::Error, why, None),
+            Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
     /// if it was promised.
-    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled) {
+    pub(super) fn settle(&self, batch: &mut Batch, settled: &Settled, from: Option<Provenance>) {
         let finished = &settled.finished;
         if finished.cleanup {
             batch.archive.push(finished.session.clone());
@@ -296,7 +321,7 @@ impl Actor {
         let waiting = self.view.find(&settled.call).map(|open| (open.call.clone(), open.state.clone()));
         let Some((call, OpenState::Waiting(waiting))) = waiting else {
             if settled.late {
-                batch.post.push(self.late_reply(settled));
+                batch.post.push(self.late_reply(settled, from));
             }
             return;
         };
@@ -304,7 +329,7 @@ impl Actor {
             Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
-        let mut entry = self.outcome(&settled.call, result, finished.ms);
+        let mut entry = self.outcome(&settled.call, &result, finished.ms);
         if let Entry::Result(result) = &mut entry
             && finished.outcome != proto::Outcome::Ok
         {
@@ -315,14 +340,14 @@ impl Actor {
     }
 
     /// The same news as a steer letter to oneself: it is answered like any other mail.
-    fn late_reply(&self, settled: &Settled) -> Post {
+    fn late_reply(&self, settled: &Settled, provenance: Option<Provenance>) -> Post {
         let letter = Letter {
             id: LetterId::derived("late_", settled.call.as_str()),
             to: self.row.id.clone(),
             from: Sender::Session { id: settled.finished.session.clone() },
             class: Class::Steer,
             body: Body::Completion(settled.finished.clone()),
-            provenance: None,
+            provenance,
             conversation: None,
             report: None,
             expires: None,
@@ -347,7 +372,7 @@ impl Actor {
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
                 let called = finished.swap_remove(at);
-                self.outcome(&called.call, called.result, called.ms)
+                self.outcome(&called.call, &called.result, called.ms)
             }
             None => result(&open.call.id, State::Interrupted, why.to_owned()),
         })
@@ -381,6 +406,7 @@ impl Actor {
             row: Arc::new(self.row.clone()),
             model,
             policy: self.role.policy.clone(),
+            sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
             mode: self.role.mode,
             known: self.view.known().clone(),

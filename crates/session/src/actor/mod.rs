@@ -8,6 +8,8 @@ mod calls;
 mod control;
 mod role;
 mod runs;
+#[cfg(test)]
+mod tests;
 mod think;
 
 use crate::decide::{Inbox, Limits, Next, decide};
@@ -54,6 +56,8 @@ pub(crate) enum Leave {
 enum Stop {
     /// Letters came in that the commit did not know of: look again.
     Unread,
+    /// Something that was to be started or sent cannot be: its call is told so.
+    Refused(store::Error),
     Leave(Leave),
 }
 
@@ -61,6 +65,7 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. }) => Self::Refused(refused),
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -125,6 +130,7 @@ impl Actor {
         };
         let leave = match actor.recover().await {
             Ok(()) | Err(Stop::Unread) => actor.work_until(stop).await,
+            Err(Stop::Refused(error)) => Leave::Trouble(error),
             Err(Stop::Leave(leave)) => leave,
         };
         actor.wind_down(&leave).await;
@@ -165,6 +171,7 @@ impl Actor {
             match self.advance().await {
                 Ok(()) => {}
                 Err(Stop::Unread) => continue,
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
                 Err(Stop::Leave(leave)) => return leave,
             }
             let idle = self.view.answering().is_none() && self.inbox.is_empty();
@@ -180,10 +187,11 @@ impl Actor {
                     None
                 }
             };
-            if let Some(outcome) = outcome
-                && let Err(Stop::Leave(leave)) = self.outcomes(outcome).await
-            {
-                return leave;
+            let Some(outcome) = outcome else { continue };
+            match self.outcomes(outcome).await {
+                Ok(()) | Err(Stop::Unread) => {}
+                Err(Stop::Refused(error)) => return Leave::Trouble(error),
+                Err(Stop::Leave(leave)) => return leave,
             }
         }
     }
@@ -247,7 +255,7 @@ impl Actor {
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
         let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
-        let committed = match self.rt.store.commit(&self.row.id, self.fence, batch).await {
+        let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
                 // Whoever posted it may not have come to the hint yet.
@@ -269,6 +277,22 @@ impl Actor {
             self.rt.wake(&receipt.to);
         }
         Ok(())
+    }
+
+    /// Letters to a session that was hidden meanwhile reach nobody: the rest is committed without them, or this session
+    /// could never end what it is doing.
+    async fn store(&self, mut batch: Batch) -> Result<store::Committed, store::Error> {
+        loop {
+            let spare = (!batch.post.is_empty()).then(|| batch.clone());
+            match (self.rt.store.commit(&self.row.id, self.fence, batch).await, spare) {
+                (Err(store::Error::NoSession(gone)), Some(spare)) if spare.post.iter().any(|p| p.letter.to == gone) => {
+                    tracing::debug!(session = %self.row.id, %gone, "a letter reaches nobody");
+                    batch = spare;
+                    batch.post.retain(|post| post.letter.to != gone);
+                }
+                (committed, _) => return committed,
+            }
+        }
     }
 
     /// The view as it will be once `batch` is committed.

@@ -18,6 +18,8 @@ pub(crate) struct Role {
     pub(crate) profile: Profile,
     pub(crate) policy: Arc<Policy>,
     pub(crate) mode: Mode,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -49,7 +51,18 @@ impl Role {
         let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
         audience.coordinates = tools.iter().all(|tool| directs(tool.spec().name));
         let dir = PathBuf::from(&row.cwd);
-        Self { worktree: worktree(&dir), dir, tools, audience, here, policy: Arc::new(policy), mode, profile }
+        let sandboxed = rt.is_sandboxed(row);
+        Self {
+            worktree: worktree(&dir),
+            dir,
+            tools,
+            audience,
+            here,
+            policy: Arc::new(policy),
+            mode,
+            sandboxed,
+            profile,
+        }
     }
 
     /// What the rules and the mode say to one thing a call wants.

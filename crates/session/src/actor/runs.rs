@@ -5,8 +5,9 @@ use super::{Actor, Stop};
 use crate::doors::conversation;
 use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::now;
-use proto::entry::{Ended, Input, Notice, State};
-use proto::letter::{Conversation, Finished, InputPart, Prompt, Report, Sender, Settled};
+use crate::view::{Answering, Open};
+use proto::entry::{Ended, Input, Notice, On, State};
+use proto::letter::{Finished, InputPart, Prompt, Provenance, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -144,18 +145,31 @@ impl Actor {
     /// The turn is answered: the run ends, unless letters came in meanwhile.
     pub(super) async fn end_answered(&mut self) -> Result<(), Stop> {
         let mut batch = Batch { expect_unread: Some(self.inbox.len() as u32), ..Batch::default() };
-        self.add_ending(&mut batch, Ending::ok());
+        self.add_ending(&mut batch, &Ending::ok());
         self.commit(batch).await
     }
 
     pub(super) async fn end(&mut self, ending: Ending) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        self.add_ending(&mut batch, ending);
-        self.commit(batch).await
+        self.add_ending(&mut batch, &ending);
+        self.commit_end(batch, &ending).await
+    }
+
+    /// Commits an end that stands whatever came in meanwhile. Letters it does not know of are read first all the same:
+    /// with some left the session is queued, and one that said `idle` would be taken for quiet.
+    pub(super) async fn commit_end(&mut self, mut batch: Batch, ending: &Ending) -> Result<(), Stop> {
+        loop {
+            batch.row.status = Some(self.status_after(ending, &batch.consume));
+            batch.expect_unread = Some(self.inbox.len().saturating_sub(batch.consume.len()) as u32);
+            match self.commit(batch.clone()).await {
+                Err(Stop::Unread) => self.read_inbox().await?,
+                done => return done,
+            }
+        }
     }
 
     /// All that ends the run under way: its last entry, its row, and the one report of it.
-    pub(super) fn add_ending(&self, batch: &mut Batch, ending: Ending) {
+    pub(super) fn add_ending(&self, batch: &mut Batch, ending: &Ending) {
         let view = self.preview(batch);
         let Some(now_run) = view.answering() else { return };
         let run = now_run.run.clone();
@@ -166,10 +180,10 @@ impl Actor {
         };
         batch.entries.push(Entry::Ended(ending.entry(&run)));
         if let Some(report) = &self.report {
-            batch.post.push(self.report_letter(&run, report, &ending, text));
+            batch.post.push(self.report_letter(&run, report, ending, text));
         }
-        batch.post.extend(now_run.conversation.as_ref().and_then(|leg| self.next_leg(leg, &ending, &said)));
-        let status = self.status_after(&ending, &batch.consume);
+        batch.post.extend(self.next_leg(now_run, ending));
+        let status = self.status_after(ending, &batch.consume);
         if status != Status::Queued {
             batch.post.extend(now_run.notify.iter().map(|to| self.idle_letter(&run, to, status)));
         }
@@ -187,9 +201,9 @@ impl Actor {
     }
 
     /// The letter of the conversation that follows this run.
-    fn next_leg(&self, leg: &Conversation, ending: &Ending, said: &Option<(u64, Arc<str>)>) -> Option<Post> {
-        let text = said.as_ref().map_or("", |(_, text)| text);
-        conversation::next(leg, &self.row, ending.outcome, text, self.rt.limits.queue)
+    fn next_leg(&self, run: &Answering, ending: &Ending) -> Option<Post> {
+        let text = run.said.as_ref().map_or("", |(_, text)| text);
+        conversation::next(run.conversation.as_deref()?, &self.row, run.hops + 1, ending.outcome, text)
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.
@@ -211,6 +225,14 @@ impl Actor {
             cleanup: self.row.cleanup,
             ms: self.row.started.map_or(0, |started| u64::try_from(now() - started).unwrap_or(0)),
         };
+        // An answer goes on with the chain of messages that it answers; else two sessions could go on for ever.
+        let provenance = Provenance {
+            kind: "inter_session".into(),
+            source_session_key: Some(self.row.key.clone()),
+            source_tool: None,
+            hops: self.view.answering().map_or(0, |now| now.hops),
+            ..Provenance::default()
+        };
         let (class, body) = match &report.call {
             Some(call) => (Class::Control, Body::Settled(Settled { call: call.clone(), finished, late: report.late })),
             None => (Class::Steer, Body::Completion(finished)),
@@ -222,7 +244,7 @@ impl Actor {
             from: Sender::Session { id: self.row.id.clone() },
             class,
             body,
-            provenance: None,
+            provenance: Some(provenance),
             conversation: None,
             report: None,
             expires: None,
@@ -275,9 +297,29 @@ impl Actor {
             "the gateway stopped while this call ran: it may or may not have taken effect, so look before repeating it";
         let entries: Vec<Entry> = cut_off.map(|open| result(&open.call.id, State::Interrupted, why.into())).collect();
         if !entries.is_empty() {
-            return self.commit(Batch { entries, ..Batch::default() }).await;
+            self.commit(Batch { entries, ..Batch::default() }).await?;
+        } else if self.view.open().is_empty() {
+            return self.count_attempt().await;
         }
-        if self.view.open().is_empty() { self.count_attempt().await } else { Ok(()) }
+        self.look_for_circles().await
+    }
+
+    /// A crash may have come between a wait and the look whether it closes a circle. Each circle has a wait that does not
+    /// lead down the tree; its owner withdraws it, and a parent goes on waiting for its child.
+    async fn look_for_circles(&mut self) -> Result<(), Stop> {
+        let own = &self.row.id;
+        if !self.view.open().iter().any(waits_for_a_run) || !self.rt.store.waits_for(own, own).await? {
+            return Ok(());
+        }
+        let mut calls = Vec::new();
+        for open in self.view.open() {
+            let Some(On::Run { session, .. }) = open.waits_for() else { continue };
+            let below = self.rt.store.session(session).await?.is_some_and(|row| row.path.starts_with(&self.row.path));
+            if !below && self.rt.store.waits_for(session, own).await? {
+                calls.push(open.call.id.clone());
+            }
+        }
+        self.withdraw_circles(calls).await
     }
 
     async fn count_attempt(&mut self) -> Result<(), Stop> {
@@ -289,9 +331,14 @@ impl Actor {
         let text = format!("This run was given up: the gateway stopped {before} times in the same step.");
         let mut batch = Batch { entries: vec![Entry::Notice(Notice { text: text.clone() })], ..Batch::default() };
         let hint = Some("send the prompt again, or look into the gateway's log");
-        self.add_ending(&mut batch, Ending::error(Code::Interrupted, &text, hint));
-        self.commit(batch).await
+        let ending = Ending::error(Code::Interrupted, &text, hint);
+        self.add_ending(&mut batch, &ending);
+        self.commit_end(batch, &ending).await
     }
+}
+
+fn waits_for_a_run(open: &Open) -> bool {
+    matches!(open.waits_for(), Some(On::Run { .. }))
 }
 
 /// What a model reads when a child ends that nobody waited for.

@@ -179,7 +179,7 @@ impl Actor {
     async fn commit_reply(&mut self, batch: Batch) -> Result<(), Stop> {
         if decide(&self.preview(&batch), &self.inbox, &self.limits()) == Next::End {
             let mut last = batch.clone();
-            self.add_ending(&mut last, Ending::ok());
+            self.add_ending(&mut last, &Ending::ok());
             last.expect_unread = Some(self.inbox.len() as u32);
             match self.commit(last).await {
                 Err(Stop::Unread) => {}

@@ -142,6 +142,7 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         rules: all,
         tools: Vec::new(),
         ceilings: config::Ceilings::default(),
+        isolated: None,
         named: own,
     }
 }

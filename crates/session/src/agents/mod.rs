@@ -29,6 +29,8 @@ pub struct Profile {
     pub tools: Vec<(String, bool)>,
     /// What of its rules nothing lifts: the administrator's, and those of a repository that is not trusted.
     pub ceilings: Ceilings,
+    /// Its sessions reach nothing but what they start; unset, the settings for all say.
+    pub isolated: Option<bool>,
     /// Rules that were written for this agent by name; a child may only spawn when they speak of `task`.
     named: Vec<Rule>,
 }
@@ -163,6 +165,7 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
+    base.isolated = agent.isolated.or(base.isolated);
     let names = |(name, wanted): &(String, bool)| {
         tools::groups::expand(name).into_iter().map(|name| (tool(name), *wanted)).collect::<Vec<_>>()
     };

@@ -7,7 +7,7 @@ use store::{Scope, Session};
 
 pub(crate) enum Guard {
     Person,
-    Session { caller: Arc<Session>, settings: Arc<Settings> },
+    Session { caller: Arc<Session>, sandboxed: bool, settings: Arc<Settings> },
 }
 
 impl Guard {
@@ -25,12 +25,14 @@ impl Guard {
 
     /// A sandboxed caller: what it may not see does not exist for it.
     pub(crate) fn is_boxed(&self) -> bool {
-        self.own().is_some_and(|caller| party(caller).sandboxed)
+        matches!(self, Self::Session { sandboxed: true, .. })
     }
 
-    pub(crate) fn nothing(&self, act: Act) -> Error {
-        let text = access::explain(access::Reason::Sandbox, act, "");
-        Error::new(access::Reason::Sandbox.code(), text)
+    /// The one answer to a sandboxed caller about what it may not see and about what is not there. `name` is what the
+    /// caller called it, so that the answer tells nothing new.
+    pub(crate) fn nothing(act: Act, name: &str) -> Error {
+        let name: String = name.chars().take(80).collect();
+        Error::new(access::Reason::Sandbox.code(), access::explain(access::Reason::Sandbox, act, &name))
     }
 
     pub(crate) fn sees(&self, target: &Session, act: Act) -> bool {
@@ -40,6 +42,7 @@ impl Guard {
     pub(crate) fn check(&self, target: &Session, act: Act, shown: &str) -> Result<(), Error> {
         match self.decide(target, act) {
             Decision::Allowed => Ok(()),
+            Decision::Denied { .. } if self.is_boxed() => Err(Self::nothing(act, shown)),
             Decision::Denied { code, reason } => Err(Error::new(code, access::explain(reason, act, shown))),
         }
     }
@@ -47,20 +50,22 @@ impl Guard {
     fn decide(&self, target: &Session, act: Act) -> Decision {
         match self {
             Self::Person => Decision::Allowed,
-            Self::Session { caller, settings } => access::decide(&party(caller), &party(target), act, settings),
+            Self::Session { caller, sandboxed, settings } => {
+                access::decide(&party(caller, *sandboxed), &party(target, false), act, settings)
+            }
         }
     }
 
     /// The widest range of the index that can hold something this caller may see.
     pub(crate) fn scope(&self, agent: Option<&str>) -> Result<Scope, Error> {
         let owner = agent.map(|agent| AgentId::parse(agent).map(|agent| agent.as_str().to_owned())).transpose()?;
-        let Self::Session { caller, settings } = self else {
+        let Self::Session { caller, sandboxed, settings } = self else {
             return Ok(owner.map_or(Scope::All, Scope::Owner));
         };
         if let Some(owner) = owner {
             return Ok(Scope::Owner(owner));
         }
-        let mut widest = access::scope(&party(caller), settings, Act::List);
+        let mut widest = access::scope(&party(caller, *sandboxed), settings, Act::List);
         Ok(match widest.len() {
             1 => match widest.remove(0) {
                 access::Scope::Session(_) | access::Scope::Below(_) => Scope::Below(caller.id.clone()),
@@ -74,14 +79,14 @@ impl Guard {
     }
 }
 
-/// A session as the guard knows it.
-pub(crate) fn party(session: &Session) -> Party {
+/// A session as the guard knows it. Whether it is sandboxed counts only for whoever acts.
+fn party(session: &Session, sandboxed: bool) -> Party {
     Party {
         session: session.id.clone(),
         root: session.root.clone(),
         path: session.path.clone(),
         owner: session.owner.clone(),
-        sandboxed: false,
+        sandboxed,
         named: session.name.is_some() || session.label.is_some(),
     }
 }

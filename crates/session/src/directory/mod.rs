@@ -135,10 +135,11 @@ impl Directory<'_> {
         let session = match self.rt.find(reference, self.guard.own()).await {
             Ok(session) => session,
             // No oracle: whoever is boxed in cannot tell what exists from what does not.
-            Err(_) if self.guard.is_boxed() => return Err(self.guard.nothing(act)),
+            Err(_) if self.guard.is_boxed() => return Err(Guard::nothing(act, reference)),
             Err(error) => return Err(error),
         };
-        self.guard.check(&session, act, &self.rt.display_key(&session.key))?;
+        let shown = if self.guard.is_boxed() { reference.to_owned() } else { self.rt.display_key(&session.key) };
+        self.guard.check(&session, act, &shown)?;
         Ok(session)
     }
 

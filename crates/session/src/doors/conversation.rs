@@ -32,8 +32,8 @@ pub(super) fn begin(run: &RunId, own: &Session, target: &Session, message: &Mess
     }
 }
 
-/// The letter that follows a leg whose answer is `text`, if one does.
-pub(crate) fn next(leg: &Conversation, by: &Session, outcome: Outcome, text: &str, queue: u32) -> Option<Post> {
+/// The letter that follows a leg whose answer is `text`, if one does; `hops` sessions came before its receiver.
+pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome, text: &str) -> Option<Post> {
     let text = text.trim();
     let late = now() - leg.posted > i64::try_from(leg.limit_ms).unwrap_or(i64::MAX);
     if outcome != Outcome::Ok || late || leg.leg == Leg::Announce {
@@ -63,14 +63,15 @@ pub(crate) fn next(leg: &Conversation, by: &Session, outcome: Outcome, text: &st
             kind: "inter_session".into(),
             source_session_key: Some(by.key.clone()),
             source_tool: Some("sessions_send".into()),
-            hops: turn,
+            hops,
             ..Provenance::default()
         }),
         conversation: Some(next),
         report: None,
         expires: None,
     };
-    Some(Post { letter, person: false, queue: Some(queue) })
+    // Not held to the receiver's queue: it is one letter for one, and a refusal would keep this run from ending.
+    Some(Post { letter, person: false, queue: None })
 }
 
 fn reply(by: &Session, text: &str) -> String {
@@ -119,7 +120,7 @@ mod tests {
         let mut leg = begin(&RunId::parse("run_1").unwrap(), &a, &b, &message, max);
         let (mut by, mut asked) = (&b, Vec::new());
         for answer in answers {
-            let Some(post) = next(&leg, by, Outcome::Ok, answer, 10) else { break };
+            let Some(post) = next(&leg, by, 1, Outcome::Ok, answer) else { break };
             by = if post.letter.to == a.id { &a } else { &b };
             let talk = post.letter.conversation.unwrap();
             let kind = if talk.leg == Leg::Announce { "announces" } else { "replies" };
@@ -157,8 +158,8 @@ mod tests {
             delivery: tools::doors::Delivery::Announce,
         };
         let mut leg = begin(&RunId::parse("run_1").unwrap(), &a, &b, &message, 5);
-        assert!(next(&leg, &b, Outcome::Error, "x", 10).is_none());
+        assert!(next(&leg, &b, 1, Outcome::Error, "x").is_none());
         leg.posted -= 2_000;
-        assert!(next(&leg, &b, Outcome::Ok, "x", 10).is_none());
+        assert!(next(&leg, &b, 1, Outcome::Ok, "x").is_none());
     }
 }

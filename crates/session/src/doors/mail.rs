@@ -151,7 +151,11 @@ impl Inner {
     fn mail_guard(&self, author: &Author<'_>) -> Guard {
         match author.session {
             None => Guard::Person,
-            Some(caller) => Guard::Session { caller: caller.clone(), settings: self.access.clone() },
+            Some(caller) => Guard::Session {
+                caller: caller.clone(),
+                sandboxed: self.is_sandboxed(caller),
+                settings: self.access.clone(),
+            },
         }
     }
 
@@ -159,7 +163,7 @@ impl Inner {
     async fn one(&self, author: &Author<'_>, to: &str) -> Result<Session, Error> {
         let guard = self.mail_guard(author);
         let target = match self.meant(author, to).await {
-            Err(_) if guard.is_boxed() => return Err(guard.nothing(Act::Send)),
+            Err(_) if guard.is_boxed() => return Err(Guard::nothing(Act::Send, to)),
             found => found?,
         };
         guard.check(&target, Act::Send, to)?;

@@ -30,6 +30,8 @@ pub(crate) struct Caller {
     /// The model it runs on; a child whose agent has none of its own takes it.
     pub(crate) model: String,
     pub(crate) policy: Arc<Policy>,
+    /// Held to what it starts (S3).
+    pub(crate) sandboxed: bool,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
     pub(crate) mode: Mode,
@@ -77,7 +79,7 @@ impl Doors {
 
     fn view(&self) -> Directory<'_> {
         let (caller, settings) = (self.caller.row.clone(), self.rt.access.clone());
-        Directory { rt: &self.rt, guard: Guard::Session { caller, settings } }
+        Directory { rt: &self.rt, guard: Guard::Session { caller, sandboxed: self.caller.sandboxed, settings } }
     }
 }
 

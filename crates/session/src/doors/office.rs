@@ -2,6 +2,8 @@
 
 use super::mail::Author;
 use super::{Doors, conversation, short};
+use crate::directory::Guard;
+use crate::{brake, now};
 use async_trait::async_trait;
 use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
@@ -18,8 +20,12 @@ impl Office for Doors {
         let unsent = |key: Option<String>| move |error: Error| Unsent { run: RunId::new(), key, error };
         let target = self.target(&message).await.map_err(unsent(None))?;
         let key = self.rt.display_key(&target.key);
-        self.view().guard.check(&target, Act::Send, &key).map_err(unsent(Some(key.clone())))?;
+        let guard = self.view().guard;
+        // A key would tell a sandboxed caller that there is such a session.
+        let told = (!guard.is_boxed()).then(|| key.clone());
+        guard.check(&target, Act::Send, &key).map_err(unsent(told))?;
         self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
+        self.check_load(&target).map_err(unsent(Some(key.clone())))?;
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
@@ -27,6 +33,7 @@ impl Office for Doors {
 
     async fn mail(&self, mail: Mail) -> Result<Mailed, Error> {
         let caller = &self.caller;
+        self.rt.brake.pass(brake::MESSAGES, &caller.row.id, None, now())?;
         let author = Author {
             session: Some(&caller.row),
             tree: Some(&caller.row),
@@ -41,6 +48,7 @@ impl Office for Doors {
     }
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
+        self.rt.brake.pass(brake::STEERS, &self.caller.row.id, Some(child), now())?;
         let body = Body::Prompt(Prompt::text(format!("[from the session that started you] {text}")));
         let letter =
             self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
@@ -80,7 +88,7 @@ impl Doors {
             (Some(key), None) => {
                 let view = self.view();
                 match self.rt.find(key, Some(&self.caller.row)).await {
-                    Err(_) if view.guard.is_boxed() => Err(view.guard.nothing(Act::Send)),
+                    Err(_) if view.guard.is_boxed() => Err(Guard::nothing(Act::Send, key)),
                     found => found,
                 }
             }
@@ -103,14 +111,18 @@ impl Doors {
         }
         let owner = asked.clone().unwrap_or_else(|| own.clone());
         let find = |owner: Option<String>| Find::Label { label: label.to_owned(), owner };
+        let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
         let mut found = self.rt.store.find(&find(Some(owner))).await?;
         if found.is_empty() && asked.is_none() {
-            let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
             found = self.rt.store.find(&find(None)).await?.into_iter().filter(below).collect();
+        }
+        if boxed {
+            // Nor may it learn from several what it may not learn from one.
+            found.retain(below);
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 if boxed => Err(self.view().guard.nothing(Act::Send)),
+            0 if boxed => Err(Guard::nothing(Act::Send, label)),
             0 => Err(Error::not_found(format!("No session found with label: {label}"))),
             _ => {
                 let keys: Vec<String> = found.iter().map(|row| self.rt.display_key(&row.key)).collect();
@@ -141,6 +153,15 @@ impl Doors {
             .hint("send with timeoutSeconds 0, or answer first"));
         }
         Ok(())
+    }
+
+    /// Neither more than a receiver can hold, nor more than a sender may pour out. Looked at last, so that what is refused
+    /// for another reason does not count.
+    fn check_load(&self, target: &Session) -> Result<(), Error> {
+        if target.pending >= self.rt.limits.queue {
+            return Err(store::Error::QueueFull(target.id.clone()).into());
+        }
+        self.rt.brake.pass(brake::MESSAGES, &self.caller.row.id, None, now())
     }
 
     fn post(&self, run: &RunId, target: &Session, message: &Message) -> Post {

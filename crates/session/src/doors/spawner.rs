@@ -33,6 +33,8 @@ pub(crate) struct Order<'a> {
     /// The call that waits for the end; without one a letter tells of it.
     pub(crate) call: Option<&'a CallId>,
     pub(crate) from: Sender,
+    /// How many sessions came before in a chain of messages: a child does not begin a new one.
+    pub(crate) hops: u32,
     /// Children prepared and not yet committed.
     pub(crate) planned: &'a AtomicU64,
 }
@@ -56,6 +58,7 @@ impl Spawner for Doors {
             letter: LetterId::derived("run_", self.call.as_str()),
             call: request.waits.then_some(&self.call),
             from: Sender::Session { id: self.caller.row.id.clone() },
+            hops: self.caller.hops,
             planned: &self.planned,
         };
         let child = self.rt.plan(order, request).await?;
@@ -106,7 +109,7 @@ impl Inner {
                 kind: "inter_session".into(),
                 source_session_key: Some(order.parent.key.clone()),
                 source_tool: Some(request.tool.to_owned()).filter(|tool| !tool.is_empty()),
-                hops: 0,
+                hops: order.hops,
                 ..Provenance::default()
             }),
             conversation: None,
@@ -185,13 +188,15 @@ impl Inner {
         let parent = order.parent;
         let id = SessionId::new();
         let key = Key::subagent(&AgentId::repair(&profile.name), &parent.id, &id);
-        let grant = if request.fork {
+        let mut grant = if request.fork {
             // The same tools as its parent, so that the prompt is the same to the byte.
             Grant { mode, ..Grant::read(&parent.policy) }
         } else {
             Grant { mode, ..Grant::child(order.policy, profile, &request.tools, &self.child_tools) }
         };
         let fork = request.fork.then(|| store::Fork { of: parent.id.clone(), seq: parent.seq });
+        // Nobody gets out of a sandbox by starting somebody outside of it.
+        grant.sandboxed = self.is_sandboxed(parent);
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
             None => parent.cwd.clone(),

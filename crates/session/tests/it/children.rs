@@ -150,7 +150,7 @@ async fn the_limit_of_children_and_of_depth_are_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_child_never_may_more_than_its_parent() {
+async fn t51_a_child_never_may_more_than_its_parent() {
     let world = World::new(|received| match (is_child(received), step(received)) {
         (false, 0) => {
             Reply::calls([("task", json!({"description": "a", "prompt": "one", "subagent_type": "general"}))])

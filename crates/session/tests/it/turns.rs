@@ -314,11 +314,11 @@ async fn a_fork_shares_what_was_said_and_goes_its_own_way() {
 #[tokio::test]
 async fn deltas_come_before_the_entry_they_led_to() {
     let world = World::new(|_| Reply::deltas(["Hel", "lo"])).await;
-    let mut events = world.hub.subscribe();
+    let events = world.hub.watch(convoke_session::hub::What::Everything);
     let posted = world.prompt("hi").await;
     world.end(&posted.run).await;
     let mut kinds = Vec::new();
-    while let Ok(seen) = events.try_recv() {
+    while let Some(seen) = events.take().unwrap() {
         let event: serde_json::Value = serde_json::from_str(&seen.json).unwrap();
         let kind = event["entry"]["type"].as_str().or(event["type"].as_str()).unwrap().to_owned();
         if kind != "status" {

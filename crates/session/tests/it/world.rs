@@ -182,6 +182,7 @@ fn runtime(
                 "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
             }))
             .unwrap(),
+            isolated: false,
             child_tools: Vec::new(),
             ping_pong: 5,
             redactor: rules::redact::Redactor::new(["hunter2-hunter2".to_owned()]),

@@ -210,3 +210,18 @@ pub async fn a_call_with_the_same_key_counts_once(bed: Bed) {
     let mended = Mail { once: Some(crate::Once { key: "key-2".into(), answer: "yes".into() }), ..call("third", "") };
     bed.store.deliver(mended).await.unwrap();
 }
+
+pub async fn a_watcher_finds_what_a_letter_became(bed: Bed) {
+    let session = bed.root("a").await;
+    bed.say(&session, &["before"]).await;
+    let newest = bed.store.cursor().await.unwrap();
+    let letter = bed.post(request(&session)).await.unwrap().letter;
+    assert_eq!(bed.store.cursor_before(&letter).await.unwrap(), newest, "an unread one is yet to become something");
+    bed.commit(&session, take(&[&letter])).await.unwrap();
+    bed.say(&session, &["after"]).await;
+    let from = bed.store.cursor_before(&letter).await.unwrap();
+    let seen = bed.store.kept_since(None, from, 10).await.unwrap();
+    assert_eq!(seen.iter().map(|kept| kept.seq).collect::<Vec<_>>(), [2, 3]);
+    let newest = bed.store.cursor().await.unwrap();
+    assert_eq!(bed.store.cursor_before(&LetterId::new()).await.unwrap(), newest);
+}

@@ -97,6 +97,7 @@ macro_rules! every_rule {
             held_letters_are_bounded_per_receiver,
             held_letters_come_in_pages,
             letters_between_sessions_are_listed,
+            a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,

@@ -12,7 +12,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Entry, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Entry, Letter, LetterId, RunId, SessionId};
 use state::{Row, State, is_live};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -266,6 +266,14 @@ impl Store for Memory {
         self.read(|state| Ok(state.cursor()))
     }
 
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        self.read(|state| {
+            let input = state.letters.get(letter).and_then(|letter| Some((letter.to.clone(), letter.input?)));
+            let entry = input.and_then(|place| state.logs.get(&place));
+            Ok(entry.map_or_else(|| state.cursor(), |entry| entry - 1))
+        })
+    }
+
     async fn check(&self) -> Result<Vec<String>, Error> {
         self.read(|state| Ok(check(state)))
     }
@@ -356,6 +364,13 @@ fn check(state: &State) -> Vec<String> {
     for (id, letter) in state.letters.rows() {
         if letter.body.is_none() && letter.class != proto::Class::Control && letter.input.is_none() {
             found.push(format!("letter `{id}`: was consumed, but is not in the log of `{}`", letter.to));
+        }
+    }
+    for ((_, number), task) in state.board.rows() {
+        if let (proto::TaskState::InProgress, Some(proto::Holder::Session(owner))) = (task.state, &task.owner)
+            && !state.known(owner).is_ok_and(is_live)
+        {
+            found.push(format!("task {number}: is in progress, but its owner `{owner}` has ended"));
         }
     }
     for row in state.runs.rows().values().filter(|row| row.run.ended.is_none() && row.alias_of.is_none()) {

@@ -36,6 +36,16 @@ const RULES: &[&str] = &[
      WHERE r.alias_of IS NOT NULL AND (t.id IS NULL OR t.alias_of IS NOT NULL)",
     "SELECT 'session `' || s.id || '`: its root `' || s.root || '` is not number ' || s.tree
      FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM sessions r WHERE r.n = s.tree AND r.id = s.root)",
+    // A claim is a lease: it ends with its holder.
+    "SELECT 'task ' || b.number || ' of tree ' || b.tree || ': is in progress, but its owner ' || coalesce(b.owner, '(nobody)')
+            || ' is not there or has ended'
+     FROM board b LEFT JOIN sessions s ON s.id = b.owner
+     WHERE b.state = 'in_progress' AND b.owner IS NOT 'person' AND (s.n IS NULL OR s.tree <> b.tree OR s.archived = 1
+         OR s.status IN ('done', 'failed', 'killed', 'timeout', 'interrupted'))",
+    "SELECT 'board of tree ' || tree || ': has ' || count(*) || ' tasks, the last is number ' || max(number)
+     FROM board GROUP BY tree HAVING count(*) <> max(number) OR min(number) <> 1",
+    "SELECT 'held message `' || h.id || '`: was accepted, but was never posted'
+     FROM held h WHERE h.state = 'accepted' AND NOT EXISTS (SELECT 1 FROM letters l WHERE l.id = h.id)",
     "SELECT 'entry ' || e.id || ': is not in the tree of its session'
      FROM entries e LEFT JOIN sessions s ON s.n = e.session WHERE s.n IS NULL OR s.tree <> e.tree",
 ];

@@ -24,7 +24,7 @@ use async_trait::async_trait;
 use fault::Place;
 use lock::Lock;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Letter, RunId, SessionId};
+use proto::{AskId, BoardTask, Letter, LetterId, RunId, SessionId};
 use readers::Readers;
 use rusqlite::Connection;
 use std::path::Path;
@@ -206,6 +206,11 @@ impl Store for Sqlite {
 
     async fn cursor(&self) -> Result<u64, Error> {
         self.readers.read(read::cursor).await
+    }
+
+    async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {
+        let letter = letter.clone();
+        self.readers.read(move |db| read::cursor_before(db, &letter)).await
     }
 
     async fn check(&self) -> Result<Vec<String>, Error> {

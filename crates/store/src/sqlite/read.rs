@@ -4,7 +4,7 @@ use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
 use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Query, Run, Scope, Session, Span};
 use proto::entry::Stored;
-use proto::{AskId, Letter, RunId, SessionId};
+use proto::{AskId, Letter, LetterId, RunId, SessionId};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params, params_from_iter};
 
@@ -397,6 +397,13 @@ fn kept(row: &Row<'_>) -> Result<Kept> {
 pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     let cursor: Option<i64> = prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
     Ok(cursor.unwrap_or(0) as u64)
+}
+
+pub(super) fn cursor_before(connection: &Connection, letter: &LetterId) -> Result<u64> {
+    let sql = "SELECT e.id FROM letters l JOIN entries e ON e.session = l.session AND e.seq = l.consumed_seq \
+               WHERE l.id = ?1";
+    let entry: Option<i64> = prepare(connection, sql)?.query_row([letter.as_str()], |row| row.get(0)).optional()?;
+    entry.map_or_else(|| cursor(connection), |entry| Ok((entry as u64).saturating_sub(1)))
 }
 
 pub(super) fn most(limit: usize) -> i64 {

@@ -308,6 +308,7 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::awaits_news(db, id).unwrap();
     read::born_since(db, id, 0).unwrap();
     read::cursor(db).unwrap();
+    read::cursor_before(db, &LetterId::new()).unwrap();
 }
 
 #[tokio::test]
