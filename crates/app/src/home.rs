@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, cannot};
 use crate::settings::pointless;
-use crate::terminal;
+use crate::{organisation, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::MetadataExt;
@@ -19,16 +19,12 @@ pub(crate) struct Home {
 impl Home {
     /// With what holds everywhere.
     pub(crate) fn open() -> Result<Self, Failure> {
-        let (env, paths) = Self::environment()?;
-        let loaded = config::load(&paths, &env)?;
-        Ok(Self { paths, env, loaded })
+        Self::with(|paths, env| config::load(paths, env))
     }
 
     /// With what holds in a directory.
     pub(crate) fn open_at(directory: &Path) -> Result<Self, Failure> {
-        let (env, paths) = Self::environment()?;
-        let loaded = config::load_at(&paths, &env, directory)?;
-        Ok(Self { paths, env, loaded })
+        Self::with(|paths, env| config::load_at(paths, env, directory))
     }
 
     /// With what holds where the command was typed.
@@ -36,10 +32,13 @@ impl Home {
         Self::open_at(&current()?)
     }
 
-    fn environment() -> Result<(Environment, Paths), Failure> {
+    fn with(load: impl FnOnce(&Paths, &Environment) -> Result<Loaded, config::Error>) -> Result<Self, Failure> {
         let env = Environment::capture();
         let paths = Paths::resolve(&env)?;
-        Ok((env, paths))
+        let stale = organisation::refresh(&paths, &env);
+        let mut loaded = load(&paths, &env)?;
+        loaded.warnings.extend(stale);
+        Ok(Self { paths, env, loaded })
     }
 
     pub(crate) fn warn(&self) {

@@ -5,6 +5,7 @@ mod duration;
 mod failure;
 mod home;
 mod local;
+mod organisation;
 mod reach;
 mod settings;
 mod terminal;

@@ -77,7 +77,8 @@ fn secrets(home: &Home) -> Vec<String> {
     let named =
         |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.to_ascii_uppercase().contains(word));
     let env = home.env.iter().filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned());
-    keys.chain(env).collect()
+    let kept = home.loaded.keys.values().map(|key| key.expose().to_owned());
+    keys.chain(kept).chain(env).collect()
 }
 
 /// What holds where. The home may have been opened in a directory; what holds everywhere is read without one.
@@ -92,14 +93,14 @@ pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
     if let Some(model) = &loaded.config.model {
         return model.clone();
     }
-    let keyed = KEYED.iter().find(|(variable, ..)| key(env, variable).is_some());
+    let keyed = KEYED.iter().find(|(variable, name, ..)| key(env, loaded, variable, name).is_some());
     keyed.map_or_else(|| OFFLINE.into(), |(_, provider, _, model)| format!("{provider}/{model}"))
 }
 
 pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Models {
     let mut providers = BTreeMap::new();
     for (variable, name, base_url, _) in KEYED {
-        if let Some(key) = key(env, variable) {
+        if let Some(key) = key(env, loaded, variable, name) {
             let endpoint = Endpoint { base_url: (*base_url).into(), api_key: Some(key), headers: BTreeMap::new() };
             providers.insert((*name).to_owned(), configured(endpoint, BTreeMap::new()));
         }
@@ -107,7 +108,7 @@ pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Model
     for (name, provider) in &loaded.config.provider {
         let endpoint = Endpoint {
             base_url: provider.base_url.clone().unwrap_or_default(),
-            api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
+            api_key: provider.api_key.as_ref().or(loaded.keys.get(name)).map(|key| key.expose().to_owned().into()),
             headers: provider.headers.clone(),
         };
         let models = provider.models.iter().map(|(name, limits)| (name.clone(), model(name, *limits)));
@@ -129,6 +130,8 @@ fn model(name: &str, limits: config::ModelLimits) -> Model {
     }
 }
 
-fn key(env: &Environment, variable: &str) -> Option<SecretString> {
-    env.get(variable).filter(|value| !value.is_empty()).map(|value| value.to_owned().into())
+/// From the environment, else from `convoke auth login`.
+fn key(env: &Environment, loaded: &Loaded, variable: &str, provider: &str) -> Option<SecretString> {
+    let set = env.get(variable).filter(|value| !value.is_empty());
+    set.or(loaded.keys.get(provider).map(config::Secret::expose)).map(|value| value.to_owned().into())
 }

@@ -2,7 +2,9 @@
 
 mod agents;
 mod attach;
+mod auth;
 mod completions;
+mod config;
 mod db;
 mod demo;
 mod history;
@@ -17,6 +19,7 @@ mod spawn;
 mod stop;
 mod token;
 mod tree;
+mod trust;
 mod wait;
 
 use crate::failure::{Failure, cannot};
@@ -57,6 +60,9 @@ enum Command {
     History(history::Args),
     Agents(agents::Args),
     Models(models::Args),
+    Config(config::Args),
+    Trust(trust::Args),
+    Auth(auth::Args),
     Token(token::Args),
     Db(db::Args),
     Demo(demo::Args),
@@ -81,6 +87,9 @@ impl Cli {
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
             Command::Models(args) => models::run(args),
+            Command::Config(args) => config::run(args),
+            Command::Trust(args) => trust::run(args),
+            Command::Auth(args) => auth::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),
