@@ -1,11 +1,13 @@
 //! The binary: commands and wiring, nothing else.
 
 mod commands;
+mod courier;
 mod duration;
 mod failure;
 mod home;
 mod local;
 mod organisation;
+mod providers;
 mod reach;
 mod settings;
 mod terminal;

@@ -1,6 +1,6 @@
 //! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
 
-use crate::wiring;
+use crate::providers;
 use config::{Environment, Loaded, Paths, Placed};
 use proto::{Error, Rule};
 use session::{Agents, Here, Settings};
@@ -19,9 +19,10 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    pub(crate) fn new(paths: &Paths, env: &Environment, global: Here) -> Self {
-        let known = Mutex::new(BTreeMap::from([(None, Arc::new(global))]));
-        Self { paths: paths.clone(), env: env.clone(), known }
+    pub(crate) fn open(paths: &Paths, env: &Environment) -> Result<Self, Error> {
+        let directories = Self { paths: paths.clone(), env: env.clone(), known: Mutex::default() };
+        directories.read(None)?;
+        Ok(directories)
     }
 
     fn known(&self, directory: Option<&Path>) -> Option<Arc<Here>> {
@@ -36,7 +37,7 @@ impl Directories {
             None => config::load(&self.paths, &self.env),
         };
         let loaded = loaded.map_err(|error| Error::invalid(error.message).hint(error.hint))?;
-        let here = Arc::new(here(&self.paths, &self.env, loaded)?);
+        let here = Arc::new(here(&self.paths, &self.env, loaded, self.known(None).as_deref())?);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.retain(|directory, _| directory.is_none());
@@ -56,7 +57,7 @@ impl Directories {
 impl Settings for Directories {
     /// Broken settings of a gateway that runs change nothing until they are mended.
     fn global(&self) -> Arc<Here> {
-        self.known(None).expect("they are put in when this is made, and never taken out")
+        self.known(None).expect("read when this was opened, and never taken out")
     }
 
     fn at(&self, directory: &Path) -> Result<Arc<Here>, Error> {
@@ -71,17 +72,25 @@ impl Settings for Directories {
     }
 }
 
-/// What a set of settings means.
-pub(crate) fn here(paths: &Paths, env: &Environment, mut loaded: Loaded) -> Result<Here, Error> {
-    let models = Arc::new(wiring::models(paths, env, &loaded));
-    let default_model = wiring::default_model(env, &loaded);
+/// What a set of settings means. Where the same providers are set as for `like`, its connections are used.
+fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here>) -> Result<Here, Error> {
+    let same = |like: &&Here| like.loaded.config.provider == loaded.config.provider && like.loaded.keys == loaded.keys;
+    let like = like.filter(same);
+    let models = match like {
+        Some(like) => like.models.clone(),
+        None => Arc::new(providers::models(paths, env, &loaded)?),
+    };
+    let default_model = match like.filter(|like| like.loaded.config.model == loaded.config.model) {
+        Some(like) => like.default_model.clone(),
+        None => providers::default_model(env, &loaded),
+    };
     let agents = Arc::new(agents(&loaded, env)?);
     loaded.warnings.extend(pointless(&loaded));
     Ok(Here { agents, models, default_model, loaded: Arc::new(loaded) })
 }
 
 /// The agents of these settings, with `~` written out in their rules.
-pub(crate) fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
+fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
     let home = env.home().map(|home| home.display().to_string());
     let expand = |rules: &[Rule]| home.as_ref().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, home));
     let ceilings = |ceilings: &config::Ceilings| config::Ceilings {

@@ -1,23 +1,15 @@
 //! Puts the parts together: settings in, a gateway out. The one place that knows them all.
 
+use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
-use crate::settings::{Directories, here};
-use config::{Environment, Loaded, Paths};
-use gateway::{Gateway, Identity};
-use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
+pub(crate) use crate::providers::OFFLINE;
+use crate::settings::Directories;
+use gateway::{Gateway, Identity, Inbound};
 use proto::Error;
-use secrecy::SecretString;
 use session::{Between, Deps, Hub, Runtime};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Store;
 use tools::process::Reaper;
-
-/// Vendors whose key in the environment is enough: variable, provider, address, model.
-const KEYED: &[(&str, &str, &str, &str)] = &[("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "gpt-5-mini")];
-
-/// What answers when nothing is set.
-pub(crate) const OFFLINE: &str = "offline/plain";
 
 /// A gateway over a store. Nothing is woken and nothing listens yet.
 pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bool) -> Result<Gateway, Error> {
@@ -30,6 +22,8 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
+        search: home.loaded.config.search,
+        courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
@@ -39,7 +33,14 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         },
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
-    Ok(Gateway::new(runtime, identity, &directory))
+    Ok(Gateway::new(runtime, identity, &directory).with_inbound(inbound(home)))
+}
+
+/// What becomes of mail from other gateways.
+fn inbound(home: &Home) -> Inbound {
+    let config = &home.loaded.config;
+    let peers = config.peers.iter().filter_map(|peer| Some((peer.name.clone(), peer.inbound?)));
+    Inbound { usual: config.inbound, peers: peers.collect() }
 }
 
 /// Who may see and reach whom: `tools` for all, `agent.<name>.tools.sessions` for one, and the clamp on sandboxed ones.
@@ -83,55 +84,5 @@ fn secrets(home: &Home) -> Vec<String> {
 
 /// What holds where. The home may have been opened in a directory; what holds everywhere is read without one.
 fn settings(home: &Home) -> Result<Directories, Error> {
-    let global =
-        config::load(&home.paths, &home.env).map_err(|error| Error::invalid(error.message).hint(error.hint))?;
-    Ok(Directories::new(&home.paths, &home.env, here(&home.paths, &home.env, global)?))
-}
-
-/// What is set, else the first vendor with a key, else the model that needs none.
-pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
-    if let Some(model) = &loaded.config.model {
-        return model.clone();
-    }
-    let keyed = KEYED.iter().find(|(variable, name, ..)| key(env, loaded, variable, name).is_some());
-    keyed.map_or_else(|| OFFLINE.into(), |(_, provider, _, model)| format!("{provider}/{model}"))
-}
-
-pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Models {
-    let mut providers = BTreeMap::new();
-    for (variable, name, base_url, _) in KEYED {
-        if let Some(key) = key(env, loaded, variable, name) {
-            let endpoint = Endpoint { base_url: (*base_url).into(), api_key: Some(key), headers: BTreeMap::new() };
-            providers.insert((*name).to_owned(), configured(endpoint, BTreeMap::new()));
-        }
-    }
-    for (name, provider) in &loaded.config.provider {
-        let endpoint = Endpoint {
-            base_url: provider.base_url.clone().unwrap_or_default(),
-            api_key: provider.api_key.as_ref().or(loaded.keys.get(name)).map(|key| key.expose().to_owned().into()),
-            headers: provider.headers.clone(),
-        };
-        let models = provider.models.iter().map(|(name, limits)| (name.clone(), model(name, *limits)));
-        providers.insert(name.clone(), configured(endpoint, models.collect()));
-    }
-    Models::new(paths.config.join("scripts"), providers)
-}
-
-fn configured(endpoint: Endpoint, models: BTreeMap<String, Model>) -> Configured {
-    Configured { provider: Arc::new(OpenAiChat::new(endpoint)), models, defaults: Limits::default() }
-}
-
-fn model(name: &str, limits: config::ModelLimits) -> Model {
-    let usual = Limits::default();
-    Model {
-        name: name.into(),
-        context: limits.context.unwrap_or(usual.context),
-        output: limits.output.unwrap_or(usual.output),
-    }
-}
-
-/// From the environment, else from `convoke auth login`.
-fn key(env: &Environment, loaded: &Loaded, variable: &str, provider: &str) -> Option<SecretString> {
-    let set = env.get(variable).filter(|value| !value.is_empty());
-    set.or(loaded.keys.get(provider).map(config::Secret::expose)).map(|value| value.to_owned().into())
+    Directories::open(&home.paths, &home.env)
 }

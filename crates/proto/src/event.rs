@@ -16,6 +16,8 @@ pub enum Event {
     Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
+    /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
+    Retry { session_id: SessionId, attempt: u32, after_ms: u64, message: String },
     /// The watcher was too slow: read again from the cursor it has.
     Resync {},
 }
@@ -27,7 +29,8 @@ impl Event {
             Self::Entry { session_id, .. }
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
-            | Self::Status { session_id, .. } => Some(session_id),
+            | Self::Status { session_id, .. }
+            | Self::Retry { session_id, .. } => Some(session_id),
             Self::Resync {} => None,
         }
     }
@@ -57,6 +60,12 @@ pub enum Seen {
     Status {
         session_id: SessionId,
         status: Status,
+    },
+    Retry {
+        session_id: SessionId,
+        attempt: u32,
+        after_ms: u64,
+        message: String,
     },
     Resync {},
     /// From a newer gateway; passed over.

@@ -133,6 +133,8 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail from a session of another gateway, which is let in, held for a person, or refused.
+    "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
     /// Open questions to a person.
@@ -708,9 +710,16 @@ pub struct RuleRow {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Sessions this tree may still start in the run of its root.
+    /// Sessions that may still be started.
     pub agents: u64,
+    /// US dollars that are left.
     pub cost_usd: f64,
+    /// Tokens that are left, where they are bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What there was to begin with.
+    #[serde(default)]
+    pub limits: crate::letter::Allotment,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

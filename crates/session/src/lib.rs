@@ -6,7 +6,9 @@
 mod actor;
 pub mod agents;
 mod brake;
+mod budget;
 mod command;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -18,13 +20,15 @@ mod registry;
 mod runtime;
 mod settings;
 mod slots;
+mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 pub use settings::{Fixed, Here, Settings};
 
 /// Milliseconds since the epoch.

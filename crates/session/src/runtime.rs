@@ -5,6 +5,7 @@ use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
 use crate::brake::Brake;
 use crate::command;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -17,7 +18,8 @@ use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -39,7 +41,19 @@ pub struct Deps {
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
+    /// When models are told tools by name only.
+    pub search: config::Search,
     pub between: Between,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
@@ -85,9 +99,13 @@ pub(crate) struct Inner {
     isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
+    pub(crate) search: config::Search,
     redactor: rules::redact::Redactor,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -158,15 +176,19 @@ impl Runtime {
             isolated: deps.between.isolated,
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
+            search: deps.search,
             redactor: deps.between.redactor,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -203,6 +225,11 @@ impl Runtime {
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        self.prompt_with(prompt, Vec::new()).await
+    }
+
+    /// The same with files to look at.
+    pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -214,7 +241,7 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
@@ -262,7 +289,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let dir = Path::new(&row.cwd);
         let here = self.inner.settings.fresh(dir)?;
         let agents = &here.agents;
@@ -276,23 +303,29 @@ impl Runtime {
             here.model(model)?;
         }
         let (agent, model) = (agent.cloned(), model.cloned());
+        // A person's word brings money of its own.
+        let allotted = Some(crate::budget::limits(&self.inner.limits));
+        let purse = Purse { of: run.clone(), allotted, fresh: false };
         if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
             let child = agent.as_deref().unwrap_or("general");
-            let parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
-            return Ok(Body::Prompt(Prompt { parts, model: prompt.model.clone(), ..Prompt::default() }));
+            let mut parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
+            parts.extend(files);
+            let model = prompt.model.clone();
+            return Ok(Body::Prompt(Prompt { parts, model, purse: Some(purse), ..Prompt::default() }));
         }
         let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
         let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
         let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&text, &subagents);
+        let mut parts = mention::parts(&text, &subagents);
+        parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model,
-            timeout_ms: None,
-            shutdown: None,
+            purse: Some(purse),
+            ..Prompt::default()
         }))
     }
 
@@ -421,6 +454,7 @@ impl Runtime {
             call: None,
             from: Sender::Person,
             hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -446,17 +480,31 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -597,6 +645,10 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     /// A hint that a session's inbox has something. An actor is started if there is none.
     pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
         if self.stop.is_cancelled() {
@@ -641,9 +693,11 @@ impl Inner {
                 let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }

@@ -3,7 +3,9 @@
 //! Declared here and implemented by `session`, so that a tool never sees a session, a store or a rule. Every refusal is a
 //! `proto::Error` with its code; what is posted or started exists once the call's commit does.
 
+use crate::tool_search::ToolCard;
 use async_trait::async_trait;
+use proto::letter::Allotment;
 use proto::message::History;
 use proto::methods::{
     AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
@@ -50,6 +52,10 @@ pub struct Spawn {
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
+    /// What it gets for itself out of the caller's budget; nothing is moved without one.
+    pub budget: Option<Allotment>,
+    /// Where the attachments are wanted, as the child is told.
+    pub mount: Option<String>,
     /// Which tool asks, for the child's provenance.
     pub tool: &'static str,
 }
@@ -109,6 +115,12 @@ pub trait Office: Send + Sync {
     async fn could_be_woken(&self) -> Result<bool, Error>;
 }
 
+/// The tools the caller may use, for whoever looks for one.
+pub trait Catalogue: Send + Sync {
+    /// In the order of the tool list.
+    fn cards(&self) -> &[ToolCard];
+}
+
 /// A message to another session.
 #[derive(Debug, Clone)]
 pub struct Message {
@@ -118,6 +130,8 @@ pub struct Message {
     pub text: String,
     pub wait: Duration,
     pub delivery: Delivery,
+    /// Words for the receiver's own mouth: they become its answer. Takes the right to control it.
+    pub spoken: bool,
 }
 
 /// Mail as a tool or a person hands it in.
@@ -250,5 +264,11 @@ impl Office for Closed {
 
     async fn could_be_woken(&self) -> Result<bool, Error> {
         Err(closed())
+    }
+}
+
+impl Catalogue for Closed {
+    fn cards(&self) -> &[ToolCard] {
+        &[]
     }
 }

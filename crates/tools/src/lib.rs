@@ -13,6 +13,7 @@ pub mod files;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+mod ignored;
 pub mod list;
 pub mod list_peers;
 pub mod output;
@@ -31,11 +32,12 @@ pub mod task;
 #[cfg(test)]
 mod testing;
 mod tolerant;
+pub mod tool_search;
 mod walk;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -60,6 +62,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &subagents::Subagents,
     &agents_list::AgentsList,
     &list_peers::ListPeers,
+    &tool_search::ToolSearch,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

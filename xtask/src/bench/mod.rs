@@ -11,6 +11,7 @@ mod measure;
 mod memory;
 mod report;
 mod rows;
+mod search;
 mod start;
 mod steps;
 
@@ -45,6 +46,7 @@ const FIGURES: &[Figure] = &[
         names: &["subtasks_1000_s", "subtasks_1000_anon_mib", "subtasks_1000_end_s"],
         measure: children::thousand,
     },
+    Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
 ];
 

@@ -56,12 +56,14 @@ impl World {
         let models = llm::Models::new(dir.path().to_owned(), BTreeMap::new());
         let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
         let runtime = Runtime::new(Deps {
+            courier: Arc::new(session::courier::Nowhere),
             store: Arc::new(Memory::new(hub.on_kept())),
             hub,
             settings: session::Fixed::new(agents, Arc::new(models), "offline/plain"),
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
+            search: config::Search::default(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

@@ -116,6 +116,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     };
     let reply = Reply {
@@ -124,6 +125,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         usage: Usage::default(),
         finish: Finish::Stop,
         model: "p/m".into(),
+        deferred: Vec::new(),
     };
     [Entry::Input(input), Entry::Reply(reply)]
 }

@@ -6,7 +6,7 @@ use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use rules::mode::Mode;
@@ -23,6 +23,13 @@ use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 pub(super) struct Judged {
     pub(super) call: Call,
     verdict: Verdict,
+}
+
+impl Judged {
+    /// The tool, when it is about to be used: one that is deferred is loaded with that.
+    pub(super) fn loads(&self) -> Option<&str> {
+        (self.call.decision != Decision::Deny).then_some(self.call.tool.as_str())
+    }
 }
 
 enum Verdict {
@@ -57,7 +64,7 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
-        if !self.role.shows(name) && asked == Asked::ByTheModel {
+        if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
                 State::Denied,
@@ -65,10 +72,8 @@ impl Actor {
             );
         }
         if input.get().starts_with('"') {
-            return Verdict::Refuse(
-                State::Error,
-                format!("the arguments of `{name}` are not valid JSON: send one JSON object"),
-            );
+            let why = format!("the arguments of `{name}` are not valid JSON: send one JSON object");
+            return Verdict::Refuse(State::Error, self.with_schema(tool, why));
         }
         let accesses = match tool.access(input, &self.context(id)) {
             Ok(accesses) => accesses,
@@ -89,6 +94,27 @@ impl Actor {
             }
         }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+    }
+
+    /// A tool that was never described to the model is, when it is called wrongly.
+    fn with_schema(&self, tool: &'static dyn AnyTool, why: String) -> String {
+        let spec = tool.spec();
+        if self.is_loaded(spec.name) { why } else { format!("{why} of this schema: {}", (spec.schema)().get()) }
+    }
+
+    fn is_loaded(&self, tool: &str) -> bool {
+        !self.role.toolbox.is_deferred(tool) || self.view.loaded().iter().any(|loaded| loaded == tool)
+    }
+
+    /// The entry that adds tools to the list the model is sent, without those it has.
+    pub(super) fn tools_loaded<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Entry> {
+        let mut new: Vec<String> = Vec::new();
+        for name in names {
+            if !self.is_loaded(name) && !new.iter().any(|known| known == name) {
+                new.push(name.to_owned());
+            }
+        }
+        (!new.is_empty()).then(|| Entry::ToolsLoaded(ToolsLoaded { names: new, ..ToolsLoaded::default() }))
     }
 
     /// One question for all that a call wants: the strongest permission first.
@@ -211,9 +237,11 @@ impl Actor {
 
     async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        let mut to_check = Vec::new();
-        let mut known = Vec::new();
+        let (mut to_check, mut loads, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for called in calls {
+            if let Ok(output) = &called.result {
+                loads.extend(output.loads.iter().map(String::as_str));
+            }
             match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
@@ -238,7 +266,9 @@ impl Actor {
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
+            batch.send.extend(called.effects.send.iter().cloned());
         }
+        batch.entries.extend(self.tools_loaded(loads.into_iter()));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.
@@ -363,10 +393,12 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
-    /// something. That is not done any more, so nobody may read that it was.
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start, send or
+    /// load something. That is not done any more, so nobody may read that it was.
     pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
-        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let over = |called: &Called| {
+            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+        };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
@@ -396,6 +428,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }
     }
@@ -408,6 +441,7 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
             asked: self.view.shutdown().cloned(),

@@ -6,5 +6,7 @@ mod crashes;
 mod letters;
 mod limits;
 mod mail;
+mod tool_search;
 mod turns;
+mod wires;
 mod world;

@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
-use llm::wire::{Endpoint, openai_chat::OpenAiChat};
+use llm::{Configured, Endpoint, Wire};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
 use proto::{RunId, SessionId};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct World {
     pub(crate) repo: Arc<RepoDir>,
     pub(crate) limits: config::Limits,
     pub(crate) agents: BTreeMap<String, config::Agent>,
+    /// `tools.sessions.visibility`.
+    sight: Value,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -53,20 +56,27 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
-        let rt = runtime(&store, &hub, &fake, &limits, &agents);
-        Self { rt, hub, store, fake, repo, limits, agents }
+        let sight = json!({ "default": "all" });
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &sight);
+        Self { rt, hub, store, fake, repo, limits, agents, sight }
+    }
+
+    /// Another visibility for one act, from the next gateway on, which takes over at once.
+    pub(crate) async fn allow(&mut self, act: &str, visibility: &str) {
+        self.sight[act] = json!(visibility);
+        self.restart().await;
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
     pub(crate) async fn restart(&mut self) {
         self.rt.stop().await;
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
         self.rt.resume().await.unwrap();
     }
 
     /// A new gateway takes over while the old one still believes it owns the sessions.
     pub(crate) async fn take_over(&mut self) {
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents);
+        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
         self.rt.resume().await.unwrap();
     }
 
@@ -112,7 +122,7 @@ impl World {
                     for part in reply.parts {
                         match part {
                             ReplyPart::Text(text) => writeln!(out, "model   {}", text.text).unwrap(),
-                            ReplyPart::Reasoning(_) => {}
+                            ReplyPart::Reasoning(_) | ReplyPart::Block(_) => {}
                             ReplyPart::Call(call) => {
                                 tools.insert(call.id, (call.tool.clone(), call.input.get().to_owned()));
                             }
@@ -161,14 +171,17 @@ fn runtime(
     fake: &FakeModel,
     limits: &config::Limits,
     agents: &BTreeMap<String, config::Agent>,
+    sight: &Value,
 ) -> Runtime {
-    let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
-    let configured = llm::Configured {
-        provider: Arc::new(OpenAiChat::new(endpoint)),
-        models: BTreeMap::new(),
-        defaults: llm::Limits { context: 1_000_000, output: 1000 },
-    };
-    let models = llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]));
+    let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
+    let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let providers = BTreeMap::from([
+        ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
+        ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+    ]);
+    let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {
         store: store.clone(),
@@ -177,9 +190,11 @@ fn runtime(
         limits: limits.clone(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
+        search: config::Search::default(),
+        courier: Arc::new(convoke_session::courier::Nowhere),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
-                "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
+                "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
             }))
             .unwrap(),
             isolated: false,

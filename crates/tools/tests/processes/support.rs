@@ -65,6 +65,7 @@ impl Place {
             spawner: Arc::new(convoke_tools::doors::Closed),
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
+            catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
