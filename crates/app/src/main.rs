@@ -1,10 +1,12 @@
 //! The binary: commands and wiring, nothing else.
 
 mod commands;
+mod courier;
 mod duration;
 mod failure;
 mod home;
 mod local;
+mod providers;
 mod reach;
 mod terminal;
 mod waiting;

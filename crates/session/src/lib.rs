@@ -5,7 +5,10 @@
 
 mod actor;
 pub mod agents;
+mod board;
 mod brake;
+mod budget;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
@@ -14,6 +17,8 @@ mod grant;
 mod hooks;
 pub mod hub;
 mod mention;
+mod messages;
+mod patch;
 mod registry;
 mod runtime;
 mod slots;
@@ -23,8 +28,10 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use board::Board;
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -2,8 +2,10 @@
 //! the store; it never touches a log.
 
 use crate::actor::{Actor, Leave};
-use crate::agents::Agents;
+use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
@@ -16,7 +18,8 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -46,6 +49,16 @@ pub struct Deps {
     pub search: config::Search,
     pub hooks: config::Hooks,
     pub between: Between,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
@@ -73,7 +86,7 @@ impl Default for Between {
 /// A handle to everything that runs; cloning shares it.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -98,6 +111,9 @@ pub(crate) struct Inner {
     default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -176,12 +192,15 @@ impl Runtime {
             default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -193,9 +212,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -212,6 +230,21 @@ impl Runtime {
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        self.prompt_with(prompt, Vec::new()).await
+    }
+
+    /// The same with files to look at.
+    pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -223,13 +256,13 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
-        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
         self.inner.wake(&row.id);
-        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
@@ -269,7 +302,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -280,15 +313,21 @@ impl Runtime {
         let dir = Path::new(&row.cwd);
         let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&prompt.text, &subagents);
+        let mut parts = mention::parts(&prompt.text, &subagents);
+        parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
-            timeout_ms: None,
-            shutdown: None,
+            // A person's word brings money of its own.
+            purse: Some(Purse {
+                of: run.clone(),
+                allotted: Some(crate::budget::limits(&self.inner.limits)),
+                fresh: false,
+            }),
+            ..Prompt::default()
         }))
     }
 
@@ -310,13 +349,18 @@ impl Runtime {
         }
     }
 
-    fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let agents = &self.inner.agents;
-        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+    /// An agent that a person may let a session run as.
+    pub(crate) fn visible(&self, agent: &str) -> Result<&Profile, Error> {
+        let profile = self.inner.agents.get(agent)?;
         if profile.hidden {
             return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
                 .hint("`convoke agents` lists those that do"));
         }
+        Ok(profile)
+    }
+
+    fn row(&self, new: &NewSession) -> Result<Session, Error> {
+        let profile = self.visible(new.agent.as_deref().unwrap_or(self.inner.agents.default_agent()))?;
         if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
             self.inner.model(model)?;
         } else {
@@ -378,6 +422,19 @@ impl Runtime {
         Directory { rt: &self.inner, guard: Guard::Person }
     }
 
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
+    }
+
     /// Starts a child of a session at a person's wish: the same child its own call would make.
     pub async fn spawn(
         &self,
@@ -419,6 +476,7 @@ impl Runtime {
             call: None,
             from: Sender::Person,
             hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -444,17 +502,36 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -555,7 +632,7 @@ impl Runtime {
         self.inner.answer(ask, reply, message).await
     }
 
-    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+    pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         self.inner.post(post).await
     }
 
@@ -590,6 +667,10 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
     pub(crate) async fn answer(
         self: &Arc<Self>,
         ask: &AskId,
@@ -668,9 +749,11 @@ impl Inner {
                 let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }
@@ -754,7 +837,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     }
 }
 
-fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
     let letter = Letter {
         id,
         to: to.clone(),

@@ -5,6 +5,8 @@ mod contract;
 mod crash;
 mod doors;
 mod messages;
+mod neighbours;
+mod oversight;
 mod reads;
 
 use serde_json::Value;

@@ -287,6 +287,7 @@ impl Actor {
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
+            batch.send.extend(called.effects.send.iter().cloned());
         }
         batch.entries.extend(self.tools_loaded(loads.into_iter()));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
@@ -448,6 +449,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }
@@ -461,6 +463,7 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
             asked: self.view.shutdown().cloned(),

@@ -43,6 +43,8 @@ impl Actor {
             }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
+        // A child that came to its end has spent as well.
+        self.look = None;
         match ending {
             Some(ending) => self.commit_end(batch, &ending).await?,
             None => self.commit(batch).await?,
@@ -91,6 +93,7 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        batch.row.title = switch.title.clone().or(batch.row.title.take());
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;

@@ -215,7 +215,7 @@ fn happened(entry: &Entry, before: &View, agent: &str) -> Option<Happening> {
             let sender = from.source_name.as_deref().or(from.source_session_key.as_deref()).unwrap_or_default();
             let text = |part: &InputPart| match part {
                 InputPart::Text { text } => Some(text.clone()),
-                InputPart::Subtask { .. } => None,
+                InputPart::Subtask { .. } | InputPart::File { .. } => None,
             };
             let message = input.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n");
             let fields = json!({

@@ -4,9 +4,11 @@
 //! its own tasks (a model's reply, a call's outcome) or from its stored inbox. It never waits for a model, a tool or a
 //! person while it could be reading letters.
 
+mod again;
 mod calls;
 mod control;
 mod hooked;
+mod money;
 mod role;
 mod runs;
 #[cfg(test)]
@@ -67,7 +69,9 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
-            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. }) => Self::Refused(refused),
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. } | store::Error::Overdrawn(_)) => {
+                Self::Refused(refused)
+            }
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -98,6 +102,8 @@ pub(crate) struct Actor {
     /// Which call a task runs, for one that panics.
     running: HashMap<Id, CallId>,
     thinking: bool,
+    /// How often the model call under way was made again.
+    tried: u32,
     /// Cancels all that is under way.
     work: CancellationToken,
     slot: Arc<SessionSlot>,
@@ -115,6 +121,8 @@ pub(crate) struct Actor {
     telling: Option<JoinHandle<()>>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
+    /// What was left to spend at the last look.
+    look: Option<money::Look>,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -165,10 +173,12 @@ impl Actor {
             tasks: JoinSet::new(),
             running: HashMap::new(),
             thinking: false,
+            tried: 0,
             work: CancellationToken::new(),
             files: Arc::default(),
             report: None,
             planned: Arc::default(),
+            look: None,
             greeted: None,
             new,
             telling: None,
@@ -216,6 +226,7 @@ impl Actor {
         self.give_up_late_waits().await?;
         loop {
             self.read_inbox().await?;
+            self.look_at_budget().await?;
             let next = decide(&self.view, &self.inbox, &self.limits());
             // A reply under way is a step: only control letters are taken before it ends.
             if self.thinking && next != Next::Obey {
@@ -229,6 +240,7 @@ impl Actor {
                 Next::End => self.end_answered().await?,
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
+                Next::Spent => self.end_broke().await?,
                 Next::Compact => self.out_of_room().await?,
                 Next::Conclude => return self.think(think::Tools::Withheld).await,
                 Next::CallModel => return self.think(think::Tools::Offered).await,
@@ -272,7 +284,7 @@ impl Actor {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
-        let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
+        let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
         let news = self.news(&batch);
         let committed = match self.store(batch).await {
             Ok(committed) => committed,
@@ -292,6 +304,10 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
+        if leaves {
+            self.rt.outbox.notify_one();
+        }
         news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
@@ -368,7 +384,7 @@ impl Actor {
 
     fn limits(&self) -> Limits {
         let context = self.mind.as_ref().map_or(0, Mind::room);
-        Limits { steps: self.role.profile.steps, context }
+        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.
@@ -402,7 +418,7 @@ impl Actor {
         self.running.clear();
         // Children that those calls prepared are not made any more.
         self.planned.store(0, Ordering::SeqCst);
-        self.thinking = false;
+        (self.thinking, self.tried) = (false, 0);
         self.work = CancellationToken::new();
         called
     }
@@ -438,7 +454,7 @@ fn moved_runs(batch: &Batch) -> Vec<String> {
     let moved = |change: &RunChange| match change {
         RunChange::Alias { run, .. } => Some(run.to_string()),
         RunChange::End(end) => Some(end.run.to_string()),
-        RunChange::Start { .. } => None,
+        RunChange::Start { .. } | RunChange::Spend { .. } => None,
     };
     batch.runs.iter().filter_map(moved).collect()
 }

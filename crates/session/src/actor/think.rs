@@ -12,7 +12,7 @@ use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text, 
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::Batch;
+use store::{Batch, RunChange};
 
 /// Who answers, and what it is shown.
 pub(super) struct Mind {
@@ -31,6 +31,11 @@ impl Mind {
     /// Tokens a conversation may fill before room has to be made.
     pub(super) fn room(&self) -> u64 {
         self.model.context.saturating_sub(self.model.output)
+    }
+
+    /// How often it may be asked again when it fails for the moment.
+    pub(super) fn retries(&self) -> u32 {
+        self.provider.retries()
     }
 }
 
@@ -66,9 +71,11 @@ impl Actor {
         let provider = mind.provider.clone();
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
+        self.no_longer_retrying().await?;
         self.thinking = true;
         self.tasks.spawn(async move {
             let asked = async {
+                let _turn = provider.admit().await;
                 let _slot = slot.acquire().await;
                 let mut seen = |delta: Delta| {
                     if let Delta::Text(text) = delta {
@@ -163,6 +170,7 @@ impl Actor {
         match said {
             None => Ok(()),
             Some(Ok(reply)) => {
+                self.tried = 0;
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
                 self.weigh(reply, model, Asked::ByTheModel).await
             }
@@ -172,6 +180,9 @@ impl Actor {
                 self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
             }
             Some(Err(error)) => {
+                if self.try_again(&error).await? {
+                    return Ok(());
+                }
                 tracing::warn!(session = %self.row.id, %error, "no reply from the model");
                 self.end(Ending::error(Code::Provider, &error.to_string(), Some(error.hint()))).await
             }
@@ -214,6 +225,8 @@ impl Actor {
             deferred: mind.map(|mind| mind.deferred.clone()).unwrap_or_default(),
         }));
         batch.row.spent = Some(reply.usage);
+        let spends = self.view.answering().filter(|_| reply.usage != Usage::default());
+        batch.runs.extend(spends.map(|now| RunChange::Spend { run: now.run.clone(), usage: reply.usage }));
         batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
         let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
         batch.entries.extend(self.tools_loaded(calls.iter().filter_map(Judged::loads)));
@@ -242,7 +255,7 @@ impl Actor {
     pub(super) fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
         match part {
             Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
-            Part::Text(_) | Part::Reasoning(_) => None,
+            Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         }
     }
 
@@ -274,7 +287,8 @@ fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
 fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
     match (part, call) {
         (Part::Text(text), _) => ReplyPart::Text(Text { text: text.clone() }),
-        (Part::Reasoning(text), _) => ReplyPart::Reasoning(Text { text: text.clone() }),
+        (Part::Reasoning(thought), _) => ReplyPart::Reasoning(thought.clone()),
+        (Part::Block(block), _) => ReplyPart::Block(block.clone()),
         (Part::Call { .. }, Some(judged)) => ReplyPart::Call(judged.call.clone()),
         (Part::Call { .. }, None) => unreachable!("every call is judged"),
     }

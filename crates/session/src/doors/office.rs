@@ -25,7 +25,10 @@ impl Office for Doors {
         let guard = self.view().guard;
         // A key would tell a sandboxed caller that there is such a session.
         let told = (!guard.is_boxed()).then(|| key.clone());
-        guard.check(&target, Act::Send, &key).map_err(unsent(told))?;
+        guard.check(&target, Act::Send, &key).map_err(unsent(told.clone()))?;
+        if message.spoken {
+            guard.check(&target, Act::Control, &key).map_err(unsent(told))?;
+        }
         self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
         self.check_load(&target).map_err(unsent(Some(key.clone())))?;
         if let Some(text) = self.hooked(&key, &message.text).await.map_err(unsent(Some(key.clone())))? {
@@ -53,7 +56,10 @@ impl Office for Doors {
             asked: caller.asked.as_deref(),
         };
         let out = self.rt.write_mail(&author, &mail).await?;
-        self.prepare(|effects| effects.post.extend(out.post));
+        self.prepare(|effects| {
+            effects.post.extend(out.post);
+            effects.send.extend(out.send);
+        });
         Ok(out.mailed)
     }
 
@@ -199,12 +205,13 @@ impl Doors {
             call: waits.then(|| self.call.clone()),
             late: reply,
         });
-        let talk = (message.delivery == Delivery::Announce && target.id != own.id)
+        let talk = (message.delivery == Delivery::Announce && target.id != own.id && !message.spoken)
             .then(|| conversation::begin(run, own, target, message, self.rt.ping_pong));
+        let body = Prompt { spoken: message.spoken, ..Prompt::text(&message.text) };
         let letter = Letter {
             conversation: talk,
             report,
-            ..self.letter(run.letter(), &target.id, Class::Request, Body::Prompt(Prompt::text(&message.text)))
+            ..self.letter(run.letter(), &target.id, Class::Request, Body::Prompt(body))
         };
         Post { letter, person: false, queue: Some(self.rt.limits.queue) }
     }

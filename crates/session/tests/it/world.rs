@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
-use llm::wire::{Endpoint, openai_chat::OpenAiChat};
+use llm::{Configured, Endpoint, Wire};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
 use proto::{RunId, SessionId};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct World {
     pub(crate) repo: Arc<RepoDir>,
     pub(crate) limits: config::Limits,
     pub(crate) agents: BTreeMap<String, config::Agent>,
+    /// `tools.sessions.visibility`.
+    sight: Value,
     pub(crate) hooks: config::Hooks,
     pub(crate) processes: Arc<dyn Processes>,
 }
@@ -74,13 +77,21 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
-        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes);
-        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes }
+        let sight = json!({ "default": "all" });
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes, &sight);
+        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight }
+    }
+
+    /// Another visibility for one act, from the next gateway on, which takes over at once.
+    pub(crate) async fn allow(&mut self, act: &str, visibility: &str) {
+        self.sight[act] = json!(visibility);
+        self.restart().await;
     }
 
     /// A runtime over the same store.
     fn again(&self) -> Runtime {
-        runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.hooks, &self.processes)
+        let Self { store, hub, fake, limits, agents, hooks, processes, sight, .. } = self;
+        runtime(store, hub, fake, limits, agents, hooks, processes, sight)
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
@@ -138,7 +149,7 @@ impl World {
                     for part in reply.parts {
                         match part {
                             ReplyPart::Text(text) => writeln!(out, "model   {}", text.text).unwrap(),
-                            ReplyPart::Reasoning(_) => {}
+                            ReplyPart::Reasoning(_) | ReplyPart::Block(_) => {}
                             ReplyPart::Call(call) => {
                                 tools.insert(call.id, (call.tool.clone(), call.input.get().to_owned()));
                             }
@@ -189,27 +200,31 @@ fn runtime(
     agents: &BTreeMap<String, config::Agent>,
     hooks: &config::Hooks,
     processes: &Arc<dyn Processes>,
+    sight: &Value,
 ) -> Runtime {
-    let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
-    let configured = llm::Configured {
-        provider: Arc::new(OpenAiChat::new(endpoint)),
-        models: BTreeMap::new(),
-        defaults: llm::Limits { context: 1_000_000, output: 1000 },
-    };
+    let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
+    let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let providers = BTreeMap::from([
+        ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
+        ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+    ]);
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
+        models: Arc::new(llm::Models::new("scripts".into(), providers)),
         agents: Agents::new(agents, None, &[]).unwrap(),
         limits: limits.clone(),
         processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
         search: config::Search::default(),
+        courier: Arc::new(convoke_session::courier::Nowhere),
         hooks: hooks.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
-                "tools": { "sessions": { "visibility": "all" }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
+                "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
             }))
             .unwrap(),
             isolated: false,
