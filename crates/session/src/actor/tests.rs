@@ -67,7 +67,14 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-    let call = Call { id: call.clone(), tool: tool.into(), input: input_json, decision: Decision::Run, wire_id: None };
+    let call = Call {
+        id: call.clone(),
+        tool: tool.into(),
+        input: input_json,
+        changed: None,
+        decision: Decision::Run,
+        wire_id: None,
+    };
     let reply = Reply {
         step: 1,
         parts: vec![ReplyPart::Call(call)],
