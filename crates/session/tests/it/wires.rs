@@ -1,6 +1,7 @@
 //! The same conversation on every wire, and what happens when a model's server fails for the moment.
 
 use crate::world::World;
+use convoke_session::hub::{Seen, What};
 use convoke_session::{NewPrompt, NewSession, Target};
 use proto::letter::InputPart;
 use proto::{Outcome, Status};
@@ -172,12 +173,12 @@ fn fails_twice(received: &Received) -> Reply {
 async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_answer() {
     for wire in Wire::ALL {
         let world = World::new(fails_twice).await;
-        let mut events = world.hub.subscribe();
+        let events = world.hub.watch(What::Everything);
         let posted = prompt(&world, wire, "one", Vec::new()).await;
         assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
         assert_eq!(world.transcript(&posted.session.id).await, "user    one\nmodel   whole\nrun     ended: ok\n");
         let mut seen = Vec::new();
-        while let Ok(event) = events.try_recv() {
+        while let Some(event) = events.take().unwrap() {
             seen.extend(told(&event));
         }
         assert_eq!(
@@ -189,7 +190,7 @@ async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_an
 }
 
 /// A status or a retry, in short.
-fn told(seen: &convoke_session::Seen) -> Option<String> {
+fn told(seen: &Seen) -> Option<String> {
     let event: serde_json::Value = serde_json::from_str(&seen.json).unwrap();
     match event["type"].as_str().unwrap() {
         "status" => event["status"].as_str().map(str::to_owned),
@@ -221,9 +222,9 @@ async fn a_session_that_waits_to_try_again_holds_no_slot_and_obeys() {
             _ => Reply::text("served"),
         })
         .await;
-    let mut events = world.hub.subscribe();
+    let events = world.hub.watch(What::Everything);
     let patient = prompt(&world, Wire::OpenAiChat, "patient", Vec::new()).await;
-    while told(&events.recv().await.unwrap()).as_deref() != Some("retry 1") {}
+    while told(&events.next().await.unwrap()).as_deref() != Some("retry 1") {}
     let row = world.store.session(&patient.session.id).await.unwrap().unwrap();
     assert_eq!(row.status, Status::Retrying, "also for those who look at its row");
     let other = prompt(&world, Wire::OpenAiChat, "other", Vec::new()).await;
@@ -240,9 +241,9 @@ async fn a_restart_in_the_wait_asks_at_once() {
         _ => Reply::text("whole"),
     })
     .await;
-    let mut events = world.hub.subscribe();
+    let events = world.hub.watch(What::Everything);
     let posted = prompt(&world, Wire::OpenAiResponses, "one", Vec::new()).await;
-    while told(&events.recv().await.unwrap()).as_deref() != Some("retry 1") {}
+    while told(&events.next().await.unwrap()).as_deref() != Some("retry 1") {}
     world.restart().await;
     assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
 }
