@@ -6,6 +6,7 @@ mod crash;
 mod doors;
 mod messages;
 mod reads;
+mod wires;
 
 use serde_json::Value;
 use std::ffi::OsStr;

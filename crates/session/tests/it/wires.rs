@@ -27,9 +27,13 @@ fn loops(received: &Received) -> Reply {
 }
 
 async fn prompt(world: &World, wire: Wire, text: &str, files: Vec<InputPart>) -> convoke_session::Posted {
+    prompt_on(world, wire.as_str(), text, files).await
+}
+
+async fn prompt_on(world: &World, provider: &str, text: &str, files: Vec<InputPart>) -> convoke_session::Posted {
     let cwd = world.repo.path().to_str().unwrap().to_owned();
     let target = Target::New(NewSession { cwd, ..NewSession::default() });
-    let model = Some(format!("{}/m1", wire.as_str()));
+    let model = Some(format!("{provider}/m1"));
     let prompt = NewPrompt { target, text: text.to_owned(), agent: None, model, run: None, steer: true };
     world.rt.prompt_with(prompt, files).await.unwrap()
 }
@@ -246,4 +250,29 @@ async fn a_restart_in_the_wait_asks_at_once() {
     while told(&events.next().await.unwrap()).as_deref() != Some("retry 1") {}
     world.restart().await;
     assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+}
+
+/// Two slots, and a server that takes one request at a time: who waits for it leaves the other slot to others.
+#[tokio::test]
+async fn a_crowd_before_one_server_does_not_sit_on_the_slots_of_others() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let limits = config::Limits { gateway: 2, ..config::Limits::default() };
+    let world = World::with(limits, std::collections::BTreeMap::new(), move |received| {
+        let reply = Reply::text("served");
+        if received.last("user").as_deref() == Some("crowd") { reply.gated(held.clone()) } else { reply }
+    })
+    .await;
+    let mut crowd = vec![prompt_on(&world, "narrow", "crowd", Vec::new()).await];
+    world.fake.wait_for(1).await;
+    for _ in 0..3 {
+        crowd.push(prompt_on(&world, "narrow", "crowd", Vec::new()).await);
+    }
+    let other = prompt_on(&world, "fake", "other", Vec::new()).await;
+    assert_eq!(world.end(&other.run).await.outcome, Some(Outcome::Ok));
+    assert_eq!(world.fake.count(), 2, "the crowd is served one by one");
+    gate.open();
+    for posted in crowd {
+        assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    }
 }
