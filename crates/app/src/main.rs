@@ -1,6 +1,7 @@
 //! The binary: commands and wiring, nothing else.
 
 mod commands;
+mod courier;
 mod duration;
 mod failure;
 mod home;

@@ -1,9 +1,10 @@
 //! Puts the parts together: settings in, a gateway out. The one place that knows them all.
 
+use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
 use crate::providers;
 pub(crate) use crate::providers::OFFLINE;
-use gateway::{Gateway, Identity};
+use gateway::{Gateway, Identity, Inbound};
 use llm::Models;
 use proto::Error;
 use session::{Agents, Between, Deps, Hub, Runtime};
@@ -25,6 +26,8 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         outputs: home.paths.outputs(),
         default_model: default_model(home),
         search: home.loaded.config.search,
+        courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
+        hooks: home.loaded.config.hooks.clone(),
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
@@ -34,7 +37,14 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         },
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
-    Ok(Gateway::new(runtime, identity, &directory))
+    Ok(Gateway::new(runtime, identity, &directory).with_inbound(inbound(home)))
+}
+
+/// What becomes of mail from other gateways.
+fn inbound(home: &Home) -> Inbound {
+    let config = &home.loaded.config;
+    let peers = config.peers.iter().filter_map(|peer| Some((peer.name.clone(), peer.inbound?)));
+    Inbound { usual: config.inbound, peers: peers.collect() }
 }
 
 /// Who may see and reach whom: `tools` for all, `agent.<name>.tools.sessions` for one, and the clamp on sandboxed ones.

@@ -20,6 +20,9 @@ pub struct Limits {
     pub agents: u32,
     /// What one run of a root may spend, in US dollars.
     pub cost_usd: f64,
+    /// What one run of a root may have models read and write, in tokens; unset, as much as it likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// Tool calls of one step at once.
     pub calls: u32,
     /// Letters waiting for one session; more are refused.
@@ -44,6 +47,7 @@ impl Default for Limits {
             running: 32,
             agents: 500,
             cost_usd: 50.0,
+            tokens: None,
             calls: 8,
             queue: 1000,
             hops: 8,
@@ -60,6 +64,9 @@ const MINUTE: u64 = 60_000;
 /// A year: longer than anybody means to wait, and far from overflowing a clock.
 const MOST_MINUTES: f64 = 525_600.0;
 
+/// Above what anybody pays for.
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+
 /// More than one machine can hold; a longer number is a slip of the finger.
 const MOST: u64 = 10_000_000;
 
@@ -69,6 +76,7 @@ pub(crate) const KEYS: &[&str] = &[
     "running",
     "agents",
     "costUsd",
+    "tokens",
     "calls",
     "queue",
     "hops",
@@ -93,6 +101,7 @@ impl Limits {
                 "calls" => limits.calls = count(node, 1)?,
                 "queue" => limits.queue = count(node, 1)?,
                 "gateway" => limits.gateway = count(node, 1)?,
+                "tokens" => limits.tokens = Some(node.whole(1, MOST_TOKENS)?),
                 "costUsd" => limits.cost_usd = node.number(0.0, MOST as f64)?,
                 "shutdownSeconds" => limits.shutdown_ms = (node.number(0.0, MOST_MINUTES * 60.0)? * 1000.0) as u64,
                 "askMinutes" => limits.ask_ms = minutes(node)?,

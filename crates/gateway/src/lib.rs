@@ -59,6 +59,17 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
     /// The description of what is served, once somebody has asked for it.
     described: Arc<OnceLock<Arc<str>>>,
+    inbound: Arc<Inbound>,
+}
+
+/// What becomes of mail from other gateways.
+#[derive(Debug, Clone, Default)]
+pub struct Inbound {
+    /// For all, unless a peer has its own; without it, mail of the same user on this machine is let in and other mail
+    /// is held.
+    pub usual: Option<session::courier::Policy>,
+    /// By the name of the token they come in with.
+    pub peers: std::collections::BTreeMap<String, session::courier::Policy>,
 }
 
 impl Gateway {
@@ -73,7 +84,15 @@ impl Gateway {
             streams: TaskTracker::new(),
             metrics: Arc::new(Metrics::new()),
             described: Arc::default(),
+            inbound: Arc::default(),
         }
+    }
+
+    /// Says what becomes of mail from other gateways.
+    #[must_use]
+    pub fn with_inbound(mut self, inbound: Inbound) -> Self {
+        self.inbound = Arc::new(inbound);
+        self
     }
 
     pub fn runtime(&self) -> &Runtime {

@@ -1,6 +1,6 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{Conversation, InputPart, Provenance, Shutdown, Switch};
+use crate::letter::{Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
 use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub struct Input {
     /// When the run is out of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// Whose money the run spends; its own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<Purse>,
     /// It asks whether the session may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,

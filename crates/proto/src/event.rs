@@ -18,6 +18,8 @@ pub enum Event {
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
     Retry { session_id: SessionId, attempt: u32, after_ms: u64, message: String },
+    /// A hook of the user failed. What it hangs on went on without it.
+    Hook { session_id: SessionId, event: String, command: String, error: String },
     /// The watcher was too slow: read again from the cursor it has.
     Resync {},
 }
@@ -30,7 +32,8 @@ impl Event {
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
             | Self::Status { session_id, .. }
-            | Self::Retry { session_id, .. } => Some(session_id),
+            | Self::Retry { session_id, .. }
+            | Self::Hook { session_id, .. } => Some(session_id),
             Self::Resync {} => None,
         }
     }
@@ -66,6 +69,12 @@ pub enum Seen {
         attempt: u32,
         after_ms: u64,
         message: String,
+    },
+    Hook {
+        session_id: SessionId,
+        event: String,
+        command: String,
+        error: String,
     },
     Resync {},
     /// From a newer gateway; passed over.

@@ -131,6 +131,8 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail from a session of another gateway, which is let in, held for a person, or refused.
+    "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
     /// Open questions to a person.
@@ -139,6 +141,8 @@ methods! {
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
     /// Agents that can be used here.
     "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// The hooks that are set, and how each has fared since the gateway started.
+    "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -702,9 +706,16 @@ pub struct RuleRow {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Sessions this tree may still start in the run of its root.
+    /// Sessions that may still be started.
     pub agents: u64,
+    /// US dollars that are left.
     pub cost_usd: f64,
+    /// Tokens that are left, where they are bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What there was to begin with.
+    #[serde(default)]
+    pub limits: crate::letter::Allotment,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -837,6 +848,29 @@ pub struct AgentRow {
     pub model: Option<String>,
     pub native: bool,
     pub hidden: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HooksOutput {
+    pub hooks: Vec<HookRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRow {
+    /// What it hangs on, such as `tool.before`.
+    pub event: String,
+    /// A wildcard over what the event is about.
+    #[serde(rename = "match")]
+    pub only: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// How often it was started.
+    pub runs: u64,
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -6,11 +6,14 @@
 mod actor;
 pub mod agents;
 mod brake;
+mod budget;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
 mod fork;
 mod grant;
+mod hooks;
 pub mod hub;
 mod mention;
 mod registry;
@@ -22,8 +25,9 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -4,10 +4,12 @@
 use crate::actor::{Actor, Leave};
 use crate::agents::Agents;
 use crate::brake::Brake;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
@@ -15,7 +17,8 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -24,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -42,7 +46,18 @@ pub struct Deps {
     pub default_model: String,
     /// When models are told tools by name only.
     pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
@@ -89,11 +104,15 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -149,6 +168,7 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
@@ -165,17 +185,21 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -222,7 +246,7 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, files, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
@@ -268,7 +292,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -287,8 +311,13 @@ impl Runtime {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
             model: prompt.model.clone(),
-            timeout_ms: None,
-            shutdown: None,
+            // A person's word brings money of its own.
+            purse: Some(Purse {
+                of: run.clone(),
+                allotted: Some(crate::budget::limits(&self.inner.limits)),
+                fresh: false,
+            }),
+            ..Prompt::default()
         }))
     }
 
@@ -419,6 +448,7 @@ impl Runtime {
             call: None,
             from: Sender::Person,
             hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -444,17 +474,31 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -552,21 +596,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
     async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -595,6 +634,44 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
+    }
+
     /// A hint that a session's inbox has something. An actor is started if there is none.
     pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
         if self.stop.is_cancelled() {
@@ -639,9 +716,11 @@ impl Inner {
                 let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }

@@ -43,6 +43,7 @@ impl Transcript {
 
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
+            Entry::Input(input) if input.parts.is_empty() => {}
             Entry::Input(input) => self.took(input),
             Entry::Reply(reply) => self.replied(reply),
             Entry::Result(result) => self.settled(result),

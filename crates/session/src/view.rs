@@ -4,7 +4,7 @@
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
 use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting};
-use proto::letter::{Conversation, InputPart, Shutdown};
+use proto::letter::{Conversation, InputPart, Purse, Shutdown};
 use proto::{CallId, Millis, RunId, SessionId, Status, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Answering {
     /// The last words of the model, and the entry that holds them.
     pub said: Option<(u64, Arc<str>)>,
     pub used: Usage,
+    /// Whose money it spends; its own without one.
+    pub purse: Option<Arc<Purse>>,
     /// When it is out of time.
     pub until: Option<Millis>,
     /// The leg of a conversation it answers.
@@ -369,6 +371,16 @@ fn hops(input: &Input) -> u32 {
 }
 
 impl Answering {
+    /// The run whose purse it spends from.
+    pub fn pays_from(&self) -> &RunId {
+        self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))
+    }
+
+    /// The run whose purse pays for what comes of its end: what it had for itself is given back by then.
+    pub fn returns_to(&self) -> &RunId {
+        self.purse.as_ref().map_or(&self.run, |purse| &purse.of)
+    }
+
     fn of(input: &Input) -> Self {
         Self {
             run: input.run.clone(),
@@ -376,6 +388,7 @@ impl Answering {
             answered: false,
             said: None,
             used: Usage::default(),
+            purse: input.purse.clone().map(Arc::new),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
             hops: hops(input),

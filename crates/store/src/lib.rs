@@ -7,8 +7,10 @@ mod board;
 mod door;
 pub mod memory;
 mod messages;
+mod outbox;
 #[cfg(feature = "power")]
 mod power;
+mod purse;
 mod ready;
 pub mod sqlite;
 
@@ -22,4 +24,6 @@ pub use board::{
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
+pub use outbox::Parcel;
+pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -24,6 +24,7 @@ pub struct Reply {
     pub(crate) delay: Duration,
     content: Content,
     usage: Option<(u64, u64)>,
+    cost: Option<f64>,
     gate: Option<Gate>,
     dies_after: Option<usize>,
 }
@@ -100,6 +101,14 @@ impl Reply {
         self
     }
 
+    /// Says what it costs, as some servers do, with a hundred tokens.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.usage.get_or_insert((80, 20));
+        self.cost = Some(usd);
+        self
+    }
+
     #[must_use]
     pub fn finish(mut self, reason: &'static str) -> Self {
         if let Content::Stream { finish, .. } = &mut self.content {
@@ -153,6 +162,7 @@ impl Reply {
             delay: Duration::ZERO,
             content,
             usage: None,
+            cost: None,
             gate: None,
             dies_after: None,
         }
@@ -161,7 +171,7 @@ impl Reply {
     /// The body; `done` is dropped when its last chunk has been handed over or the client has gone.
     pub(crate) fn into_body<D: Send + Sync + Unpin + 'static>(self, wire: Wire, done: D) -> BoxBody<Bytes, Died> {
         let (chunks, endless) = match self.content {
-            Content::Stream { pieces, finish } => (wires::chunks(wire, &pieces, finish, self.usage), None),
+            Content::Stream { pieces, finish } => (wires::chunks(wire, &pieces, finish, self.usage, self.cost), None),
             Content::Raw(body) => (VecDeque::from([body]), None),
             Content::EndlessLine => {
                 (VecDeque::from([Bytes::from_static(b"data: ")]), Some(Bytes::from(vec![b'x'; 64 * 1024])))

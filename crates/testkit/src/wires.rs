@@ -16,15 +16,15 @@ pub(crate) enum Piece {
 /// Tokens in and out.
 type Counted = Option<(u64, u64)>;
 
-pub(crate) fn chunks(wire: Wire, pieces: &[Piece], finish: &str, usage: Counted) -> VecDeque<Bytes> {
+pub(crate) fn chunks(wire: Wire, pieces: &[Piece], finish: &str, usage: Counted, cost: Option<f64>) -> VecDeque<Bytes> {
     match wire {
-        Wire::OpenAiChat => chat(pieces, finish, usage),
+        Wire::OpenAiChat => chat(pieces, finish, usage, cost),
         Wire::Anthropic => anthropic(pieces, finish, usage),
         Wire::OpenAiResponses => responses(pieces, finish, usage),
     }
 }
 
-fn chat(pieces: &[Piece], finish: &str, usage: Counted) -> VecDeque<Bytes> {
+fn chat(pieces: &[Piece], finish: &str, usage: Counted, cost: Option<f64>) -> VecDeque<Bytes> {
     let chunk = |choices: Value| json!({ "id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 0, "model": "fake", "choices": choices });
     let choice = |delta: Value, finish: Value| chunk(json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
     let mut chunks: VecDeque<Bytes> =
@@ -33,6 +33,9 @@ fn chat(pieces: &[Piece], finish: &str, usage: Counted) -> VecDeque<Bytes> {
     if let Some((input, output)) = usage {
         let mut last = chunk(json!([]));
         last["usage"] = json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output });
+        if let Some(usd) = cost {
+            last["usage"]["cost"] = json!(usd);
+        }
         chunks.push_back(bare(&last));
     }
     chunks.push_back(Bytes::from_static(b"data: [DONE]\n\n"));

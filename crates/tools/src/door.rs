@@ -4,6 +4,7 @@
 //! collected by the session and committed together with its result.
 
 use crate::doors::{Catalogue, Directory, Office, Spawner};
+use crate::ignored::Ignored;
 use crate::process::Processes;
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
@@ -330,34 +331,41 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
-        Ok(Tool::access(self, &args::<T>(self, input)?, cx))
+        Ok(Tool::access(self, &args::<T>(self, input)?.0, cx))
     }
 
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error> {
-        Tool::run(self, args::<T>(self, input)?, cx).await
+        let (args, ignored) = args::<T>(self, input)?;
+        let result = Tool::run(self, args, cx).await;
+        ignored.note(result, Tool::spec(self).json)
     }
 
     fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error> {
-        Ok(Tool::settle(self, args::<T>(self, input)?, waited))
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::settle(self, args, waited)), Tool::spec(self).json)
     }
 
     fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error> {
-        Ok(Tool::give_up(self, args::<T>(self, input)?, waiting))
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::give_up(self, args, waiting)), Tool::spec(self).json)
     }
 }
 
-/// Reads a call's arguments, or says what to send instead.
-fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<T::Args, Error> {
+/// Reads a call's arguments and what in them nobody asked for, or says what to send instead.
+fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<(T::Args, Ignored), Error> {
     let mut json = serde_json::Deserializer::from_str(input.get());
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let (mut track, mut ignored) = (serde_path_to_error::Track::new(), Ignored::default());
+    let json = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let read = serde_ignored::deserialize(json, |path| ignored.add(path.to_string()));
+    let args = read.map_err(|error| {
         let spec = Tool::spec(tool);
-        let place = error.path().to_string();
+        let place = track.path().to_string();
         let place = if place == "." { String::new() } else { format!(" at `{place}`") };
         Error::Tell(format!(
-            "the arguments of `{}` do not fit{place}: {}. They must be JSON of this schema: {}",
+            "the arguments of `{}` do not fit{place}: {error}. They must be JSON of this schema: {}",
             spec.name,
-            error.inner(),
             (spec.schema)().get()
         ))
-    })
+    })?;
+    Ok((args, ignored))
 }

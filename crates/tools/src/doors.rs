@@ -5,6 +5,7 @@
 
 use crate::tool_search::ToolCard;
 use async_trait::async_trait;
+use proto::letter::Allotment;
 use proto::message::History;
 use proto::methods::{
     AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
@@ -51,6 +52,10 @@ pub struct Spawn {
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
+    /// What it gets for itself out of the caller's budget; nothing is moved without one.
+    pub budget: Option<Allotment>,
+    /// Where the attachments are wanted, as the child is told.
+    pub mount: Option<String>,
     /// Which tool asks, for the child's provenance.
     pub tool: &'static str,
 }
@@ -125,6 +130,8 @@ pub struct Message {
     pub text: String,
     pub wait: Duration,
     pub delivery: Delivery,
+    /// Words for the receiver's own mouth: they become its answer. Takes the right to control it.
+    pub spoken: bool,
 }
 
 /// Mail as a tool or a person hands it in.

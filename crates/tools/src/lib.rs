@@ -13,6 +13,7 @@ pub mod files;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+mod ignored;
 pub mod list;
 pub mod list_peers;
 pub mod output;

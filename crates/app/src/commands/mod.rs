@@ -6,6 +6,7 @@ mod completions;
 mod db;
 mod demo;
 mod history;
+mod hooks;
 mod kill;
 mod models;
 mod peers;
@@ -56,6 +57,7 @@ enum Command {
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Hooks(hooks::Args),
     Models(models::Args),
     Token(token::Args),
     Db(db::Args),
@@ -80,6 +82,7 @@ impl Cli {
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),

@@ -5,6 +5,7 @@ mod contract;
 mod crash;
 mod doors;
 mod messages;
+mod neighbours;
 mod reads;
 mod wires;
 

@@ -4,6 +4,7 @@ mod agent;
 mod agents;
 mod chat;
 mod gateway;
+mod hooks;
 mod messages;
 mod permissions;
 mod sessions;

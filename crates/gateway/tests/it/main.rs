@@ -54,6 +54,7 @@ impl World {
     async fn start(dir: tempfile::TempDir, options: Serve) -> Self {
         let hub = Hub::default();
         let runtime = Runtime::new(Deps {
+            courier: Arc::new(session::courier::Nowhere),
             store: Arc::new(Memory::new(hub.on_kept())),
             hub,
             models: Arc::new(llm::Models::new(dir.path().to_owned(), BTreeMap::new())),
@@ -63,6 +64,7 @@ impl World {
             outputs: dir.path().join("outputs"),
             default_model: "offline/plain".into(),
             search: config::Search::default(),
+            hooks: config::Hooks::new(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

@@ -116,6 +116,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     };
     let reply = Reply {

@@ -22,7 +22,7 @@ pub fn project(entries: &[Stored]) -> Vec<Message> {
 /// Whether an entry becomes a message of its own; without tools only if text is left.
 pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
     match entry {
-        Entry::Input(_) => true,
+        Entry::Input(input) => !input.parts.is_empty(),
         Entry::Reply(reply) => include_tools || !reply.text().trim().is_empty(),
         Entry::Compaction(compaction) => compaction.state == CompactionState::Done,
         Entry::Started(_)
@@ -46,6 +46,8 @@ struct Projection {
 impl Projection {
     fn apply(&mut self, stored: &Stored) {
         match &stored.entry {
+            // One without words only says who put the reply behind it into the session's mouth.
+            Entry::Input(input) if input.parts.is_empty() => self.agent.clone_from(&input.agent),
             Entry::Input(input) => self.input(stored, input),
             Entry::Reply(reply) => self.reply(stored, reply),
             Entry::Started(started) => self.state(&started.call, ToolState::Running),

@@ -69,6 +69,8 @@ pub struct PeersInput {
     /// Whom this session can write to; without it, every live session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Leave other gateways out.
+    pub local: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -104,4 +106,27 @@ pub enum Place {
     Tree,
     Machine,
     Remote,
+}
+
+/// Mail from a session of another gateway.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DeliverInput {
+    /// The same however often it is sent; it is taken once.
+    pub id: String,
+    /// A session here: its id, key or label, or `main`.
+    pub to: String,
+    /// The session over there.
+    pub from: String,
+    /// What it is called over there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Over there it listens at this socket; means something only between gateways of one user on one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// How many sessions it has come through.
+    pub hops: u32,
 }

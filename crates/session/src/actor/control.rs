@@ -43,6 +43,8 @@ impl Actor {
             }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
+        // A child that came to its end has spent as well.
+        self.look = None;
         match ending {
             Some(ending) => self.commit_end(batch, &ending).await?,
             None => self.commit(batch).await?,

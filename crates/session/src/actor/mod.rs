@@ -7,6 +7,8 @@
 mod again;
 mod calls;
 mod control;
+mod hooked;
+mod money;
 mod role;
 mod runs;
 #[cfg(test)]
@@ -22,8 +24,9 @@ use crate::transcript::Transcript;
 use crate::view::View;
 use crate::{fork, now, registry::Registry};
 use calls::Called;
+use hooked::Weighed;
 use proto::letter::Report;
-use proto::{CallId, Entry, Event, SessionId};
+use proto::{CallId, Entry, Event, RunId, SessionId};
 pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Batch, Fence, RunChange, Session};
 use think::Mind;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// How long an idle session stays in memory, so that a person's next prompt finds it warm.
@@ -66,7 +69,9 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
-            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. }) => Self::Refused(refused),
+            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. } | store::Error::Overdrawn(_)) => {
+                Self::Refused(refused)
+            }
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -76,7 +81,10 @@ impl From<store::Error> for Stop {
 
 /// What a task of this actor came back with.
 enum Outcome {
+    /// The hooks of a run's beginning, and why it must not be.
+    Greeted(Option<String>),
     Said(Option<Result<llm::Reply, llm::Error>>),
+    Weighed(Box<Weighed>),
     Called(Called),
 }
 
@@ -105,8 +113,16 @@ pub(crate) struct Actor {
     report: Option<Report>,
     /// Children that calls have prepared and no commit has made yet.
     planned: Arc<AtomicU64>,
+    /// The run whose beginning hooks were told.
+    greeted: Option<RunId>,
+    /// It has answered nothing yet.
+    new: bool,
+    /// What hooks are being told; the next news waits for it.
+    telling: Option<JoinHandle<()>>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
+    /// What was left to spend at the last look.
+    look: Option<money::Look>,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -143,6 +159,7 @@ impl Actor {
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
         let entries = fork::standing(&awake.row, awake.entries);
         let view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let new = is_new(&awake.row, &entries);
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
@@ -161,6 +178,10 @@ impl Actor {
             files: Arc::default(),
             report: None,
             planned: Arc::default(),
+            look: None,
+            greeted: None,
+            new,
+            telling: None,
             asked_to_end: view.shutdown().map(|_| now()),
             rt,
             handle,
@@ -205,18 +226,21 @@ impl Actor {
         self.give_up_late_waits().await?;
         loop {
             self.read_inbox().await?;
+            self.look_at_budget().await?;
             let next = decide(&self.view, &self.inbox, &self.limits());
             // A reply under way is a step: only control letters are taken before it ends.
             if self.thinking && next != Next::Obey {
                 return Ok(());
             }
             match next {
+                Next::RunSubtask | Next::Conclude | Next::CallModel if self.greet() => return Ok(()),
                 Next::Obey => self.obey().await?,
                 Next::Settle | Next::Rest => return Ok(()),
                 Next::Take(count) => self.take(count).await?,
                 Next::End => self.end_answered().await?,
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
+                Next::Spent => self.end_broke().await?,
                 Next::Compact => self.out_of_room().await?,
                 Next::Conclude => return self.think(think::Tools::Withheld).await,
                 Next::CallModel => return self.think(think::Tools::Offered).await,
@@ -242,7 +266,9 @@ impl Actor {
                     self.running.remove(&id);
                     called.push(outcome);
                 }
+                Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
+                Ok((_, Outcome::Weighed(weighed))) => self.weighed(*weighed).await?,
                 Err(error) => called.extend(self.panicked(&error)),
             }
             next = self.tasks.try_join_next_with_id();
@@ -258,7 +284,8 @@ impl Actor {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
-        let (opened, moved) = (batch.open.len() as u64, moved_runs(&batch));
+        let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
+        let news = self.news(&batch);
         let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
@@ -277,6 +304,10 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        if leaves {
+            self.rt.outbox.notify_one();
+        }
+        news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
         }
@@ -352,7 +383,7 @@ impl Actor {
 
     fn limits(&self) -> Limits {
         let context = self.mind.as_ref().map_or(0, Mind::room);
-        Limits { steps: self.role.profile.steps, context }
+        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.
@@ -409,12 +440,20 @@ impl Talk {
     }
 }
 
+/// Whether a session has answered nothing of its own: what it shares with the one it was forked from does not count.
+fn is_new(row: &Session, entries: &[proto::entry::Stored]) -> bool {
+    let shared = row.fork.as_ref().map_or(0, |fork| fork.seq);
+    let own = |stored: &&proto::entry::Stored| stored.seq > shared;
+    row.base <= shared
+        && !entries.iter().filter(own).any(|stored| matches!(stored.entry, Entry::Reply(_) | Entry::Ended(_)))
+}
+
 /// Runs that a batch ends or lets join another.
 fn moved_runs(batch: &Batch) -> Vec<String> {
     let moved = |change: &RunChange| match change {
         RunChange::Alias { run, .. } => Some(run.to_string()),
         RunChange::End(end) => Some(end.run.to_string()),
-        RunChange::Start { .. } => None,
+        RunChange::Start { .. } | RunChange::Spend { .. } => None,
     };
     batch.runs.iter().filter_map(moved).collect()
 }

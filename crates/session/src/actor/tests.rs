@@ -30,6 +30,8 @@ fn runtime() -> Runtime {
     let hub = Hub::default();
     Runtime::new(Deps {
         search: config::Search::On,
+        courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
@@ -60,6 +62,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
@@ -117,10 +120,10 @@ async fn told(effects: Effects) -> (State, String) {
 #[tokio::test]
 async fn a_stopped_call_does_not_say_that_it_did_what_is_not_done_any_more() {
     assert_eq!(told(Effects::default()).await, (State::Ok, "started".into()));
-    let child = Effects { open: vec![row()], post: Vec::new() };
+    let child = Effects { open: vec![row()], ..Effects::default() };
     assert_eq!(told(child).await, (State::Interrupted, "stopped".into()));
     let abort = Body::Abort(Abort { reason: Reason::User, run: None });
-    let sent = Effects { open: Vec::new(), post: vec![letter(&SessionId::new(), Class::Control, abort)] };
+    let sent = Effects { post: vec![letter(&SessionId::new(), Class::Control, abort)], ..Effects::default() };
     assert_eq!(told(sent).await, (State::Interrupted, "stopped".into()));
 }
 

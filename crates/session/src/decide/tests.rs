@@ -47,6 +47,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     })
 }
@@ -98,7 +99,7 @@ fn check(log: &[Entry], mail: &[(Class, &str)], expected: Next) {
     let view = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
     let mut inbox = Inbox::default();
     inbox.extend(mail.iter().zip(1..).map(|((class, name), at)| (at, letter(*class, name))));
-    let limits = Limits { steps: Some(3), context: 1000 };
+    let limits = Limits { steps: Some(3), context: 1000, spent: false };
     assert_eq!(decide(&view, &inbox, &limits), expected, "after {log:?} with {mail:?}");
 }
 
@@ -184,7 +185,7 @@ proptest! {
         for (entry, seq) in log[cut..].iter().zip(cut as u64 + 1..) {
             parts.apply(seq, entry);
         }
-        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500 });
+        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500, spent: false });
         prop_assert_eq!(decide(&whole, &inbox, &limits), decide(&parts, &inbox, &limits));
     }
 

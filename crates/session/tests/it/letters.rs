@@ -379,3 +379,53 @@ async fn a_person_spawns_without_a_model_turn() {
     world.end(&last.run).await;
     assert!(world.transcript(&posted.session.id).await.contains("The agent `general`"));
 }
+
+#[tokio::test]
+async fn words_put_into_a_childs_mouth_stand_as_its_own() {
+    let world = World::new(|received| {
+        let user = received.last("user").unwrap();
+        match (user.as_str(), step(received)) {
+            ("go", 0) => Reply::calls([(
+                "sessions_spawn",
+                json!({"task": "sit", "label": "kid", "mode": "session", "background": false}),
+            )]),
+            ("go", 1) => Reply::calls([(
+                "sessions_send",
+                json!({"label": "kid", "role": "assistant", "message": "I like tea."}),
+            )]),
+            ("go", 2) => Reply::calls([("sessions_send", json!({"label": "kid", "message": "what do you like?"}))]),
+            ("what do you like?", _) => Reply::text(received.last("assistant").unwrap()),
+            _ => Reply::text("sitting"),
+        }
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let results = results(&world, &posted).await;
+    assert_eq!((&results[1]["status"], &results[1]["reply"]), (&json!("ok"), &json!("I like tea.")), "{results:?}");
+    assert_eq!(results[2]["reply"], json!("I like tea."));
+    let child = &world.children(&posted.session.id).await[0];
+    let input = proto::methods::HistoryInput { session_key: child.id.to_string(), ..Default::default() };
+    let history = world.rt.directory().history(&input).await.unwrap();
+    let said: Vec<Value> = history.messages.iter().map(|m| json!([m.role, m.content])).collect();
+    assert_eq!(said[2], json!(["assistant", "I like tea."]), "{said:?}");
+}
+
+#[tokio::test]
+async fn nobody_puts_words_into_the_mouth_of_whom_they_do_not_control() {
+    let mut world = World::new(|received| match (received.last("user").unwrap().as_str(), step(received)) {
+        ("go", 0) => Reply::calls([(
+            "sessions_send",
+            json!({"sessionKey": "other", "role": "assistant", "message": "I agree."}),
+        )]),
+        _ => Reply::text("fine"),
+    })
+    .await;
+    let other = labelled(&world, "other", "hi").await;
+    world.end(&other.run).await;
+    world.allow("control", "tree").await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let result = &results(&world, &posted).await[0];
+    assert_eq!((&result["status"], &result["code"]), (&json!("forbidden"), &json!("forbidden_visibility")), "{result}");
+}

@@ -3,6 +3,7 @@
 mod access;
 mod children;
 mod crashes;
+mod hooks;
 mod letters;
 mod limits;
 mod mail;

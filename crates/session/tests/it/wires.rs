@@ -1,7 +1,7 @@
 //! The same conversation on every wire, and what happens when a model's server fails for the moment.
 
 use crate::world::World;
-use convoke_session::hub::{Seen, What};
+use convoke_session::hub::{Seen, Watching, What};
 use convoke_session::{NewPrompt, NewSession, Target};
 use proto::letter::InputPart;
 use proto::{Outcome, Status};
@@ -182,7 +182,7 @@ async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_an
         assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
         assert_eq!(world.transcript(&posted.session.id).await, "user    one\nmodel   whole\nrun     ended: ok\n");
         let mut seen = Vec::new();
-        while let Some(event) = events.take().unwrap() {
+        while let Ok(Some(event)) = events.take() {
             seen.extend(told(&event));
         }
         assert_eq!(
@@ -191,6 +191,11 @@ async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_an
             "{wire:?}"
         );
     }
+}
+
+/// Reads on until something is told.
+async fn until_told(events: &Watching, words: &str) {
+    while told(&events.next().await.expect("a quick reader is never behind")).as_deref() != Some(words) {}
 }
 
 /// A status or a retry, in short.
@@ -228,7 +233,7 @@ async fn a_session_that_waits_to_try_again_holds_no_slot_and_obeys() {
         .await;
     let events = world.hub.watch(What::Everything);
     let patient = prompt(&world, Wire::OpenAiChat, "patient", Vec::new()).await;
-    while told(&events.next().await.unwrap()).as_deref() != Some("retry 1") {}
+    until_told(&events, "retry 1").await;
     let row = world.store.session(&patient.session.id).await.unwrap().unwrap();
     assert_eq!(row.status, Status::Retrying, "also for those who look at its row");
     let other = prompt(&world, Wire::OpenAiChat, "other", Vec::new()).await;
@@ -247,7 +252,7 @@ async fn a_restart_in_the_wait_asks_at_once() {
     .await;
     let events = world.hub.watch(What::Everything);
     let posted = prompt(&world, Wire::OpenAiResponses, "one", Vec::new()).await;
-    while told(&events.next().await.unwrap()).as_deref() != Some("retry 1") {}
+    until_told(&events, "retry 1").await;
     world.restart().await;
     assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
 }

@@ -16,8 +16,13 @@ use std::time::Duration;
 const _: () = assert!(rusqlite::ffi::SQLITE_VERSION_NUMBER >= 3_051_003, "SQLite must be 3.51.3 or newer");
 
 /// Each step is applied once, in order, and never edited after a release.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001.sql"), include_str!("migrations/0003.sql"), include_str!("migrations/0005.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0003.sql"),
+    include_str!("migrations/0005.sql"),
+    include_str!("migrations/0006.sql"),
+    include_str!("migrations/0007.sql"),
+];
 
 /// "cnvk": says whose database a file is.
 const APPLICATION: i32 = 0x636e_766b;

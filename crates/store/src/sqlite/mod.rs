@@ -7,6 +7,7 @@ mod fault;
 mod file;
 mod lock;
 mod messages;
+mod purses;
 mod read;
 mod readers;
 mod value;
@@ -18,7 +19,7 @@ mod tests;
 use crate::ready::{Done, Ready};
 use crate::{
     Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -194,9 +195,13 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::awaits_news(db, &session)).await
     }
 
-    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
-        let root = root.clone();
-        self.readers.read(move |db| read::born_since(db, &root, at)).await
+    async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error> {
+        let run = run.clone();
+        self.readers.read(move |db| purses::chain(db, &run)).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.readers.read(move |db| read::outbox(db, limit)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

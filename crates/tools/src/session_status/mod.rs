@@ -1,6 +1,6 @@
 //! `session_status`: what a session is, does and may do (S10).
 
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub struct SessionStatus;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The session: its key, id or label. Your own without it.
-    #[serde(default, alias = "session_key")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "session_key")]
     session_key: Option<String>,
 }
 

@@ -1,6 +1,6 @@
 //! `sessions_yield`: end the turn and wait to be woken (S9).
 
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub struct SessionsYield;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// What you wait for, for whoever reads this session meanwhile.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
 }
 

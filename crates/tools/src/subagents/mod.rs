@@ -24,10 +24,10 @@ pub struct Args {
     /// What to do with them.
     action: Action,
     /// Which child: its number in the list, its label, key or run id (or the beginning of one), `last` or `all`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     target: Option<String>,
     /// What to tell it, with `steer`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
     /// Seconds to wait at most, with `wait`.
     #[serde(default, deserialize_with = "tolerant::number")]

@@ -112,6 +112,10 @@ impl Output {
                 let seconds = after_ms.div_ceil(1000);
                 self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
             }
+            Seen::Hook { session_id, event, command, error } => {
+                let (command, error) = (one_line(command, 60), one_line(error, 160));
+                self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
+            }
             Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
@@ -177,6 +181,9 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "attempt": attempt,
             "afterMs": after_ms,
             "message": message,
+        }),
+        Seen::Hook { session_id, event, command, error } => json!({
+            "type": "hook", "sessionId": session_id, "event": event, "command": command, "error": error,
         }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
     })
