@@ -2,7 +2,8 @@
 //! the store; it never touches a log.
 
 use crate::actor::{Actor, Leave};
-use crate::agents::Agents;
+use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
@@ -85,7 +86,7 @@ impl Default for Between {
 /// A handle to everything that runs; cloning shares it.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -211,9 +212,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -235,6 +235,16 @@ impl Runtime {
 
     /// The same with files to look at.
     pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -248,11 +258,11 @@ impl Runtime {
         let (row, new) = self.receiver(&prompt.target).await?;
         let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
-        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
         self.inner.wake(&row.id);
-        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
@@ -303,7 +313,7 @@ impl Runtime {
         let dir = Path::new(&row.cwd);
         let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
         let mut parts = mention::parts(&prompt.text, &subagents);
         parts.extend(files);
@@ -339,13 +349,18 @@ impl Runtime {
         }
     }
 
-    fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let agents = &self.inner.agents;
-        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+    /// An agent that a person may let a session run as.
+    pub(crate) fn visible(&self, agent: &str) -> Result<&Profile, Error> {
+        let profile = self.inner.agents.get(agent)?;
         if profile.hidden {
             return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
                 .hint("`convoke agents` lists those that do"));
         }
+        Ok(profile)
+    }
+
+    fn row(&self, new: &NewSession) -> Result<Session, Error> {
+        let profile = self.visible(new.agent.as_deref().unwrap_or(self.inner.agents.default_agent()))?;
         if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
             self.inner.model(model)?;
         } else {
@@ -405,6 +420,19 @@ impl Runtime {
     /// The sessions as a person is shown them.
     pub fn directory(&self) -> Directory<'_> {
         Directory { rt: &self.inner, guard: Guard::Person }
+    }
+
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
     }
 
     /// Starts a child of a session at a person's wish: the same child its own call would make.
@@ -486,9 +514,14 @@ impl Runtime {
 
     /// Mail from a session of another gateway. On disk when this returns.
     pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
-        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
         let posted = self.inner.store.deliver(mail).await?;
         posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
         Ok(receipt)
     }
 
@@ -599,7 +632,7 @@ impl Runtime {
         self.inner.answer(ask, reply, message).await
     }
 
-    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+    pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         self.inner.post(post).await
     }
 
@@ -804,7 +837,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     }
 }
 
-fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
     let letter = Letter {
         id,
         to: to.clone(),

@@ -2,12 +2,14 @@
 
 mod agents;
 mod attach;
+mod board;
 mod completions;
 mod db;
 mod demo;
 mod history;
 mod hooks;
 mod kill;
+mod mail;
 mod models;
 mod peers;
 mod ps;
@@ -52,6 +54,8 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Attach(attach::Args),
+    Board(board::Args),
+    Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
     Tree(tree::Args),
@@ -77,6 +81,8 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),
+            Command::Board(args) => board::run(args),
+            Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Tree(args) => tree::run(args),

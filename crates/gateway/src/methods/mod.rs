@@ -2,6 +2,7 @@
 
 mod agent;
 mod agents;
+mod board;
 mod chat;
 mod gateway;
 mod hooks;

@@ -445,6 +445,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }

@@ -304,6 +304,7 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {
             self.rt.outbox.notify_one();
         }

@@ -66,6 +66,7 @@ impl Place {
             spawner: Arc::new(convoke_tools::doors::Closed),
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
+            board: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
         };

@@ -116,6 +116,10 @@ impl Output {
                 let (command, error) = (one_line(command, 60), one_line(error, 160));
                 self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
             }
+            Seen::Board { session_id, task } => {
+                let title = one_line(&task.title, 80);
+                self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
+            }
             Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
@@ -185,6 +189,7 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
         Seen::Hook { session_id, event, command, error } => json!({
             "type": "hook", "sessionId": session_id, "event": event, "command": command, "error": error,
         }),
+        Seen::Board { session_id, task } => json!({ "type": "board", "sessionId": session_id, "task": task }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
     })
 }
