@@ -8,6 +8,7 @@ mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod wires;
 
 use serde_json::Value;
 use std::ffi::OsStr;
