@@ -6,8 +6,8 @@
 mod actor;
 pub mod agents;
 mod brake;
-pub mod courier;
 mod budget;
+pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
