@@ -2,11 +2,14 @@
 
 mod agents;
 mod attach;
+mod board;
 mod completions;
 mod db;
 mod demo;
 mod history;
+mod hooks;
 mod kill;
+mod mail;
 mod models;
 mod peers;
 mod ps;
@@ -51,11 +54,14 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Attach(attach::Args),
+    Board(board::Args),
+    Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Hooks(hooks::Args),
     Models(models::Args),
     Token(token::Args),
     Db(db::Args),
@@ -75,11 +81,14 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),
+            Command::Board(args) => board::run(args),
+            Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),

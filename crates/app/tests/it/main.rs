@@ -6,6 +6,7 @@ mod crash;
 mod doors;
 mod messages;
 mod neighbours;
+mod oversight;
 mod reads;
 mod talks;
 

@@ -2,8 +2,10 @@
 
 mod agent;
 mod agents;
+mod board;
 mod chat;
 mod gateway;
+mod hooks;
 mod messages;
 mod permissions;
 mod sessions;

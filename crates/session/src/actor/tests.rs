@@ -31,6 +31,7 @@ fn runtime() -> Runtime {
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
@@ -87,7 +88,7 @@ async fn stored(rt: &Runtime, batch: Batch) -> Session {
 
 async fn actor(rt: &Runtime, session: &SessionId) -> Actor {
     let awake = rt.store().wake(session).await.unwrap();
-    Actor::of(rt.inner(), Arc::new(Handle::default()), awake)
+    Actor::of(rt.inner().clone(), Arc::new(Handle::default()), awake)
 }
 
 fn letter(to: &SessionId, class: Class, body: Body) -> Post {
