@@ -8,6 +8,7 @@ mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod talks;
 mod wires;
 
 use serde_json::Value;
