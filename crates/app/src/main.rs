@@ -1,11 +1,15 @@
 //! The binary: commands and wiring, nothing else.
 
 mod commands;
+mod courier;
 mod duration;
 mod failure;
 mod home;
 mod local;
+mod organisation;
+mod providers;
 mod reach;
+mod settings;
 mod terminal;
 mod waiting;
 mod wiring;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::Node;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 
 /// Every bound a user can set.
@@ -20,6 +21,9 @@ pub struct Limits {
     pub agents: u32,
     /// What one run of a root may spend, in US dollars.
     pub cost_usd: f64,
+    /// What one run of a root may have models read and write, in tokens; unset, as much as it likes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// Tool calls of one step at once.
     pub calls: u32,
     /// Letters waiting for one session; more are refused.
@@ -36,6 +40,31 @@ pub struct Limits {
     pub idle_ms: u64,
 }
 
+pub(crate) const SECTION: Section = Section {
+    name: "limits",
+    about: "How far agents may go before they are stopped, queued or asked.",
+    when: When::Restart,
+    settings: &[
+        setting("limits.depth", Kind::Whole, "3", "how deep children may have children"),
+        setting("limits.children", Kind::Whole, "100", "live children of one session; more are refused"),
+        setting("limits.running", Kind::Whole, "32", "runs at once in one tree; more wait"),
+        setting("limits.agents", Kind::Whole, "500", "agents started by one run of a root"),
+        setting("limits.costUsd", Kind::Number, "50", "what one run of a root may spend, in US dollars"),
+        setting("limits.calls", Kind::Whole, "8", "tool calls of one step at once"),
+        setting("limits.queue", Kind::Whole, "1000", "letters waiting for one session; more are refused"),
+        setting("limits.hops", Kind::Whole, "8", "how often a letter may cause another one"),
+        setting("limits.gateway", Kind::Whole, "512", "model calls and tools at once in one gateway"),
+        setting("limits.askMinutes", Kind::Number, "30", "how long a question to a person stays open"),
+        setting(
+            "limits.shutdownSeconds",
+            Kind::Number,
+            "60",
+            "how long an agent that is asked to end may take to answer",
+        ),
+        setting("limits.idleMinutes", Kind::Number, "5", "how long a session without work stays in memory"),
+    ],
+};
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -44,6 +73,7 @@ impl Default for Limits {
             running: 32,
             agents: 500,
             cost_usd: 50.0,
+            tokens: None,
             calls: 8,
             queue: 1000,
             hops: 8,
@@ -60,6 +90,9 @@ const MINUTE: u64 = 60_000;
 /// A year: longer than anybody means to wait, and far from overflowing a clock.
 const MOST_MINUTES: f64 = 525_600.0;
 
+/// Above what anybody pays for.
+const MOST_TOKENS: u64 = 1_000_000_000_000;
+
 /// More than one machine can hold; a longer number is a slip of the finger.
 const MOST: u64 = 10_000_000;
 
@@ -69,6 +102,7 @@ pub(crate) const KEYS: &[&str] = &[
     "running",
     "agents",
     "costUsd",
+    "tokens",
     "calls",
     "queue",
     "hops",
@@ -93,6 +127,7 @@ impl Limits {
                 "calls" => limits.calls = count(node, 1)?,
                 "queue" => limits.queue = count(node, 1)?,
                 "gateway" => limits.gateway = count(node, 1)?,
+                "tokens" => limits.tokens = Some(node.whole(1, MOST_TOKENS)?),
                 "costUsd" => limits.cost_usd = node.number(0.0, MOST as f64)?,
                 "shutdownSeconds" => limits.shutdown_ms = (node.number(0.0, MOST_MINUTES * 60.0)? * 1000.0) as u64,
                 "askMinutes" => limits.ask_ms = minutes(node)?,

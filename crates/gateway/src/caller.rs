@@ -9,10 +9,28 @@ use proto::{Code, Error};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+tokio::task_local! {
+    /// Who makes the call that is being answered, for the few methods that answer differently.
+    static CALLING: Option<Arc<str>>;
+}
+
+/// The name of the token behind the call that is being answered; none for the owner of this gateway, and for a call that
+/// was made inside the process.
+pub(crate) fn calling() -> Option<Arc<str>> {
+    CALLING.try_with(Clone::clone).ok().flatten()
+}
+
+/// Answers a call in the name of whoever made it.
+pub(crate) async fn in_the_name_of<T>(caller: &Caller, answer: impl Future<Output = T>) -> T {
+    CALLING.scope(caller.token().cloned(), answer).await
+}
+
 /// Proof that a door has let somebody in.
 #[derive(Clone)]
 pub(crate) struct Caller {
     scopes: Arc<[Scope]>,
+    /// The token's name; the owner needs none.
+    token: Option<Arc<str>>,
     revoked: CancellationToken,
     _hold: Option<Arc<Hold>>,
 }
@@ -20,12 +38,12 @@ pub(crate) struct Caller {
 impl Caller {
     /// The user whose gateway this is, known to the kernel.
     pub(crate) fn owner() -> Self {
-        Self { scopes: Arc::new([Scope::Admin]), revoked: CancellationToken::new(), _hold: None }
+        Self { scopes: Arc::new([Scope::Admin]), token: None, revoked: CancellationToken::new(), _hold: None }
     }
 
     /// Somebody with a token. What they may do is what is stored with it.
-    pub(crate) fn with_token(scopes: Vec<Scope>, revoked: CancellationToken, hold: Hold) -> Self {
-        Self { scopes: scopes.into(), revoked, _hold: Some(Arc::new(hold)) }
+    pub(crate) fn with_token(name: &str, scopes: Vec<Scope>, revoked: CancellationToken, hold: Hold) -> Self {
+        Self { scopes: scopes.into(), token: Some(name.into()), revoked, _hold: Some(Arc::new(hold)) }
     }
 
     /// Refuses what the caller may not do.
@@ -36,6 +54,11 @@ impl Caller {
         let name = name(scope);
         Err(Error::new(Code::ForbiddenScope, format!("this token may not do that: it lacks the scope `{name}`"))
             .hint(format!("make one that may: convoke token add NAME --scope {name}")))
+    }
+
+    /// The name of the token they came in with: none for the owner of this gateway.
+    pub(crate) fn token(&self) -> Option<&Arc<str>> {
+        self.token.as_ref()
     }
 
     /// Cancelled when the token ends: whatever it opened is to be closed.

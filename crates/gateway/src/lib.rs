@@ -20,12 +20,14 @@ pub mod socket;
 mod sse;
 pub mod tcp;
 mod throttle;
+pub mod tls;
 pub mod tokens;
 mod ws;
 
 pub use serve::{Serve, serve};
 pub use socket::Socket;
 pub use tcp::{Listen, Tcp};
+pub use tls::Certificate;
 
 use metrics::Metrics;
 use session::Runtime;
@@ -59,10 +61,22 @@ pub struct Gateway {
     metrics: Arc<Metrics>,
     /// The description of what is served, once somebody has asked for it.
     described: Arc<OnceLock<Arc<str>>>,
+    inbound: Arc<Inbound>,
+}
+
+/// What becomes of mail from other gateways.
+#[derive(Debug, Clone, Default)]
+pub struct Inbound {
+    /// For all, unless a peer has its own; without it, mail of the same user on this machine is let in and other mail
+    /// is held.
+    pub usual: Option<session::courier::Policy>,
+    /// By the name of the token they come in with.
+    pub peers: std::collections::BTreeMap<String, session::courier::Policy>,
 }
 
 impl Gateway {
     pub fn new(runtime: Runtime, identity: Identity, home: &str) -> Self {
+        let metrics = Arc::new(Metrics::new(runtime.store().clone()));
         Self {
             runtime,
             identity: Arc::new(identity),
@@ -71,9 +85,17 @@ impl Gateway {
             stop: CancellationToken::new(),
             changing: TaskTracker::new(),
             streams: TaskTracker::new(),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             described: Arc::default(),
+            inbound: Arc::default(),
         }
+    }
+
+    /// Says what becomes of mail from other gateways.
+    #[must_use]
+    pub fn with_inbound(mut self, inbound: Inbound) -> Self {
+        self.inbound = Arc::new(inbound);
+        self
     }
 
     pub fn runtime(&self) -> &Runtime {

@@ -1,7 +1,7 @@
 //! Routes: methods by POST, events and the rest by GET. Where connections come from is not known here; who calls is told
 //! by the door in front.
 
-use crate::caller::Caller;
+use crate::caller::{Caller, in_the_name_of};
 use crate::openapi::{self, Refusal};
 use crate::{Gateway, events, sse, ws};
 use axum::Router;
@@ -81,10 +81,11 @@ pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body
         caller.require(scope)?;
     }
     if scope == Some(Scope::Read) {
-        return dispatch(&gateway, &method, &body).await;
+        return in_the_name_of(caller, dispatch(&gateway, &method, &body)).await;
     }
     let tracker = gateway.changing.clone();
-    let task = tracker.spawn(async move { dispatch(&gateway, &method, &body).await });
+    let caller = caller.clone();
+    let task = tracker.spawn(async move { in_the_name_of(&caller, dispatch(&gateway, &method, &body)).await });
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("the call broke: {error}"))))
 }
 

@@ -1,6 +1,6 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{Conversation, InputPart, Provenance, Shutdown, Switch};
+use crate::letter::{Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
 use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ tagged! {
         Switch(Switch) = "switch",
         /// The runtime speaking. Never answered by itself.
         Notice(Notice) = "notice",
-        /// Deferred tools the model may call from here on.
+        /// Deferred tools the model may call from here on, or knows of.
         ToolsLoaded(ToolsLoaded) = "tools_loaded",
     }
 }
@@ -57,6 +57,9 @@ pub struct Input {
     /// When the run is out of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Millis>,
+    /// Whose money the run spends; its own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<Purse>,
     /// It asks whether the session may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
@@ -70,13 +73,16 @@ pub struct Reply {
     pub finish: Finish,
     /// `provider/model`; empty for a reply the runtime made up to dispatch a mention.
     pub model: String,
+    /// Tools the model was told by name only, in the first reply it gave to that list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deferred: Vec<String>,
 }
 
 impl Reply {
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(call),
-            ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
+            ReplyPart::Text(_) | ReplyPart::Reasoning(_) | ReplyPart::Block(_) => None,
         })
     }
 
@@ -96,14 +102,39 @@ tagged! {
     /// A piece of a reply, in the order it arrived.
     pub enum ReplyPart {
         Text(Text) = "text",
-        Reasoning(Text) = "reasoning",
+        Reasoning(Thought) = "reasoning",
         Call(Call) = "call",
+        /// Something of the provider's that nobody here knows.
+        Block(Block) = "block",
     }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Text {
     pub text: String,
+}
+
+/// What the model thought, as far as it can be read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Thought {
+    pub text: String,
+    /// The same as its provider wrote it, signatures included: sent back byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
+}
+
+impl Thought {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), block: None }
+    }
+}
+
+/// A piece of a reply in its provider's own format.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Block {
+    /// Wire and origin: who alone can read it.
+    pub from: String,
+    pub raw: Box<RawValue>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -113,10 +144,20 @@ pub struct Call {
     pub tool: String,
     /// The bytes the provider sent when they are JSON; else a JSON string of them, which no tool accepts.
     pub input: Box<RawValue>,
+    /// What a hook made of the input: this is what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Box<RawValue>>,
     pub decision: Decision,
     /// The provider's own id, for the wire only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
+}
+
+impl Call {
+    /// The input it runs with.
+    pub fn given(&self) -> &RawValue {
+        self.changed.as_ref().unwrap_or(&self.input)
+    }
 }
 
 /// What the rules said when the call was stored.
@@ -228,9 +269,16 @@ pub struct Notice {
     pub text: String,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ToolsLoaded {
+    /// Described to the model from here on.
     pub names: Vec<String>,
+    /// Can be loaded from here on, and could not before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Can no longer be called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
 }
 
 #[cfg(test)]
@@ -244,6 +292,15 @@ mod tests {
         assert_eq!(serde_json::to_string(&entry).unwrap(), text);
         let Entry::Reply(reply) = entry else { panic!("a reply") };
         assert_eq!(reply.calls().next().unwrap().input.get(), r#"{"b": 1.50,  "a":[ ]}"#);
+    }
+
+    #[test]
+    fn a_thought_keeps_the_block_it_came_as_and_an_old_one_has_none() {
+        let text = r#"{"type":"reasoning","text":"hm","block":{"from":"w o","raw":{"signature":"A+/=",  "n":1.0}}}"#;
+        let part: ReplyPart = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&part).unwrap(), text);
+        let old: ReplyPart = serde_json::from_str(r#"{"type":"reasoning","text":"hm"}"#).unwrap();
+        assert!(matches!(old, ReplyPart::Reasoning(Thought { block: None, .. })));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, Entry, Millis, SessionId, Status};
+use crate::{AskId, BoardTask, Entry, Millis, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,6 +16,12 @@ pub enum Event {
     Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
+    /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
+    Retry { session_id: SessionId, attempt: u32, after_ms: u64, message: String },
+    /// A hook of the user failed. What it hangs on went on without it.
+    Hook { session_id: SessionId, event: String, command: String, error: String },
+    /// A task of the tree's board changed; without its description, which a look at the board shows.
+    Board { session_id: SessionId, task: Box<BoardTask> },
     /// The watcher was too slow: read again from the cursor it has.
     Resync {},
 }
@@ -27,7 +33,10 @@ impl Event {
             Self::Entry { session_id, .. }
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
-            | Self::Status { session_id, .. } => Some(session_id),
+            | Self::Status { session_id, .. }
+            | Self::Retry { session_id, .. }
+            | Self::Hook { session_id, .. }
+            | Self::Board { session_id, .. } => Some(session_id),
             Self::Resync {} => None,
         }
     }
@@ -57,6 +66,22 @@ pub enum Seen {
     Status {
         session_id: SessionId,
         status: Status,
+    },
+    Retry {
+        session_id: SessionId,
+        attempt: u32,
+        after_ms: u64,
+        message: String,
+    },
+    Hook {
+        session_id: SessionId,
+        event: String,
+        command: String,
+        error: String,
+    },
+    Board {
+        session_id: SessionId,
+        task: Box<BoardTask>,
     },
     Resync {},
     /// From a newer gateway; passed over.

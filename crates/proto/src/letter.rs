@@ -48,7 +48,13 @@ pub struct Letter {
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Sender {
     Person,
-    Session { id: SessionId },
+    Session {
+        id: SessionId,
+    },
+    /// A session of another gateway, by the address that answers it.
+    Peer {
+        address: String,
+    },
     Runtime,
 }
 
@@ -155,6 +161,12 @@ pub struct Prompt {
     /// The run may take no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Words put into the receiver's mouth: they stand in its log as its own answer, and no model is asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spoken: bool,
+    /// Whose money the run spends that this opens; its own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<Purse>,
     /// Asks the session whether it may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
@@ -171,6 +183,43 @@ pub struct Shutdown {
     pub by: Option<SessionId>,
 }
 
+/// Whose money a run spends. Whoever causes a run pays for it: a purse goes from run to run, until one gets a part of it
+/// for itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Purse {
+    /// The run that has it.
+    pub of: RunId,
+    /// What the new run gets out of it for itself and what it starts. Its own limits, when the purse is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allotted: Option<Allotment>,
+    /// A session was made for the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
+}
+
+/// Bounds on what a run and all it starts may spend. What is not said is bounded by the purse above.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Allotment {
+    /// In US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Read and written, by all models together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Sessions that may be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agents: Option<u64>,
+}
+
+impl Purse {
+    /// The purse that `run` spends from.
+    pub fn for_run<'a>(&'a self, run: &'a RunId) -> &'a RunId {
+        if self.allotted.is_some() { run } else { &self.of }
+    }
+}
+
 impl Prompt {
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![InputPart::Text { text: text.into() }], ..Self::default() }
@@ -183,6 +232,13 @@ impl Prompt {
 pub enum InputPart {
     Text {
         text: String,
+    },
+    /// Something to look at: an image, a PDF, a text.
+    File {
+        name: String,
+        mime: String,
+        /// In base64.
+        data: String,
     },
     /// A mention of a subagent: dispatched before the model is called.
     Subtask {
@@ -219,6 +275,9 @@ pub struct Finished {
     /// The session is to be hidden once this was delivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup: bool,
+    /// The run whose purse pays for what comes of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purse: Option<RunId>,
     /// What becomes of the worktree that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeEnd>,
@@ -304,6 +363,8 @@ pub struct Switch {
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -49,10 +49,30 @@ shapes! {
     Words { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" };
     /// Words to a child, which have an end.
     ShortWords { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]", "maxLength": 4000 };
+    /// What `send_message` takes: words, or one of the formal questions and answers.
+    MailWords {
+        "anyOf": [
+            { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" },
+            { "type": "object", "properties": { "type": { "const": "shutdown_request" } }, "required": ["type"] },
+            {
+                "type": "object",
+                "properties": {
+                    "type": { "enum": ["shutdown_response", "plan_approval_response"] },
+                    "request_id": { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" },
+                    "approve": { "type": "boolean" },
+                },
+                "required": ["type", "request_id", "approve"],
+            },
+        ],
+    };
     /// An idempotency key: what [`crate::ids::is_chosen`] takes.
     Chosen { "type": "string", "pattern": r"^[A-Za-z0-9_.:-]+$", "minLength": 1, "maxLength": 128 };
     /// A directory; whether it is there is another question.
     Directory { "type": "string", "pattern": r"^/[^\x00]*$" };
+    /// The title of a task, which has an end.
+    TaskTitle { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]", "maxLength": 500 };
+    /// The `nextCursor` of a page of tasks: the last one's number.
+    TaskCursor { "type": "string", "pattern": r"^[0-9]{1,18}$" };
     /// The `nextCursor` of a page.
     PageCursor { "type": "string", "pattern": r"^[0-9]{1,18}\.[A-Za-z0-9_.:-]{1,160}$" };
 }

@@ -24,6 +24,8 @@ pub enum Next {
     Close,
     /// Mentions are to be dispatched before the model is called.
     RunSubtask,
+    /// The budget is spent: end the run.
+    Spent,
     /// The context is full, or somebody asked to make room.
     Compact,
     /// The last step: the model gets no tools and is told to conclude.
@@ -38,6 +40,8 @@ pub struct Limits {
     pub steps: Option<u32>,
     /// Tokens a conversation may fill; 0 means unknown.
     pub context: u64,
+    /// Nothing is left to spend.
+    pub spent: bool,
 }
 
 pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
@@ -62,6 +66,9 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     }
     if !view.subtasks().is_empty() {
         return Next::RunSubtask;
+    }
+    if limits.spent {
+        return Next::Spent;
     }
     if view.compaction_pending() || (limits.context > 0 && view.context() >= limits.context) {
         return Next::Compact;

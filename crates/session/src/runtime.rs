@@ -2,20 +2,26 @@
 //! the store; it never touches a log.
 
 use crate::actor::{Actor, Leave};
-use crate::agents::Agents;
+use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
+use crate::command;
+use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
+use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
+use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -24,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -32,17 +39,27 @@ use tools::doors::Mailed;
 pub struct Deps {
     pub store: Arc<dyn Store>,
     pub hub: Hub,
-    pub models: Arc<llm::Models>,
-    pub agents: Agents,
+    pub settings: Arc<dyn Settings>,
     pub limits: config::Limits,
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
-    /// `provider/model` for sessions and agents that name none.
-    pub default_model: String,
+    /// When models are told tools by name only.
+    pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
     /// How worktrees are made and removed.
     pub worktrees: tools::worktree::Settings,
+    /// Takes mail to other gateways.
+    pub courier: Arc<dyn Courier>,
+}
+
+/// A message from a session of another gateway.
+pub struct Arriving {
+    pub message: proto::methods::DeliverInput,
+    /// The address that answers it, as the door that let it in knows it.
+    pub from: String,
+    pub policy: Policy,
 }
 
 /// What holds between sessions.
@@ -70,14 +87,14 @@ impl Default for Between {
 /// A handle to everything that runs; cloning shares it.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) worktrees: Arc<tools::worktree::Settings>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) settings: Arc<dyn Settings>,
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
@@ -89,11 +106,14 @@ pub(crate) struct Inner {
     isolated: bool,
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
+    pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
-    models: Arc<llm::Models>,
-    default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
+    pub(crate) courier: Arc<dyn Courier>,
+    /// Something waits in the outbox.
+    pub(crate) outbox: tokio::sync::Notify,
 }
 
 /// A session to be made.
@@ -149,10 +169,11 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
-            agents: Arc::new(deps.agents),
+            settings: deps.settings,
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
@@ -165,17 +186,20 @@ impl Runtime {
             worktrees: Arc::new(deps.worktrees),
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
+            search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
-            models: deps.models,
-            default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
+            courier: deps.courier,
+            outbox: tokio::sync::Notify::new(),
         };
         Self { inner: Arc::new(inner) }
     }
 
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
+        self.inner.actors.spawn(self.inner.clone().carry_mail());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -199,12 +223,33 @@ impl Runtime {
         &self.inner.hub
     }
 
-    pub fn agents(&self) -> &Agents {
-        &self.inner.agents
+    /// Who knows what holds where.
+    pub fn settings(&self) -> &Arc<dyn Settings> {
+        &self.inner.settings
+    }
+
+    /// Agents that can be used in every directory.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.inner.settings.global().agents.clone()
     }
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        self.prompt_with(prompt, Vec::new()).await
+    }
+
+    /// The same with files to look at.
+    pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -216,13 +261,13 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
-        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
         self.inner.wake(&row.id);
-        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
@@ -254,34 +299,53 @@ impl Runtime {
                 if let Some(found) = self.by_key(&key).await? {
                     return Ok((found, false));
                 }
-                let profile = self.inner.agents.get(agent)?;
+                let cwd = directory(cwd)?;
+                let here = self.inner.settings.fresh(Path::new(&cwd))?;
+                let profile = here.agents.get(agent)?;
                 let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, directory(cwd)?, &Grant::default()), true))
+                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
             }
         }
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, row: &Session) -> Result<Body, Error> {
-        let agents = &self.inner.agents;
-        if let Some(agent) = &prompt.agent {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
+        let dir = Path::new(&row.cwd);
+        let here = self.inner.settings.fresh(dir)?;
+        let agents = &here.agents;
+        let command = command::find(&prompt.text, &here.loaded.commands);
+        let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
+        let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
+        if let Some(agent) = agent {
             agents.get(agent)?;
         }
-        if let Some(model) = &prompt.model {
-            self.inner.model(model)?;
+        if let Some(model) = model {
+            here.model(model)?;
         }
-        let dir = Path::new(&row.cwd);
-        let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
+        let (agent, model) = (agent.cloned(), model.cloned());
+        // A person's word brings money of its own.
+        let allotted = Some(crate::budget::limits(&self.inner.limits));
+        let purse = Purse { of: run.clone(), allotted, fresh: false };
+        if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
+            let child = agent.as_deref().unwrap_or("general");
+            let mut parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
+            parts.extend(files);
+            let model = prompt.model.clone();
+            return Ok(Body::Prompt(Prompt { parts, model, purse: Some(purse), ..Prompt::default() }));
+        }
+        let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
+        let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
-        let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&prompt.text, &subagents);
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
+        let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
+        let mut parts = mention::parts(&text, &subagents);
+        parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
-            model: prompt.model.clone(),
-            timeout_ms: None,
-            shutdown: None,
+            model,
+            purse: Some(purse),
+            ..Prompt::default()
         }))
     }
 
@@ -304,17 +368,11 @@ impl Runtime {
     }
 
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let agents = &self.inner.agents;
-        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
-        if profile.hidden {
-            return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
-                .hint("`convoke agents` lists those that do"));
-        }
-        if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
-            self.inner.model(model)?;
-        } else {
-            self.inner.model(&self.inner.default_model)?;
-        }
+        let cwd = directory(&new.cwd)?;
+        let here = self.inner.settings.fresh(Path::new(&cwd))?;
+        let agents = &here.agents;
+        let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+        here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
@@ -371,6 +429,19 @@ impl Runtime {
         Directory { rt: &self.inner, guard: Guard::Person }
     }
 
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
+    }
+
     /// Starts a child of a session at a person's wish: the same child its own call would make.
     pub async fn spawn(
         &self,
@@ -412,6 +483,7 @@ impl Runtime {
             call: None,
             from: Sender::Person,
             hops: 0,
+            purse: None,
             planned: &AtomicU64::new(0),
         };
         let child = self.inner.plan(order, request).await?;
@@ -437,17 +509,36 @@ impl Runtime {
         let author =
             Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
         let out = self.inner.write_mail(&author, &mail).await?;
-        self.post(out.post).await?;
+        let leaves = !out.send.is_empty();
+        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let receipts = self.inner.store.deliver(mail).await?;
+        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        if leaves {
+            self.inner.outbox.notify_one();
+        }
         Ok(out.mailed)
     }
 
+    /// Mail from a session of another gateway. On disk when this returns.
+    pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
+        let posted = self.inner.store.deliver(mail).await?;
+        posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
+        Ok(receipt)
+    }
+
     /// Live sessions: those a session may write to, or all.
-    pub async fn peers(&self, of: Option<&str>) -> Result<Vec<proto::methods::PeerRow>, Error> {
+    pub async fn peers(&self, of: Option<&str>, local: bool) -> Result<Vec<proto::methods::PeerRow>, Error> {
         match of {
-            None => self.inner.peers(None).await,
+            None => self.inner.peers(None, local).await,
             Some(reference) => {
                 let own = Arc::new(self.inner.find(reference, None).await?);
-                self.inner.peers(Some(&own)).await
+                self.inner.peers(Some(&own), local).await
             }
         }
     }
@@ -545,21 +636,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
-    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+    pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -588,6 +674,44 @@ impl Runtime {
 }
 
 impl Inner {
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
+    }
+
     /// A hint that a session's inbox has something. An actor is started if there is none.
     pub(crate) fn wake(self: &Arc<Self>, session: &SessionId) {
         if self.stop.is_cancelled() {
@@ -629,12 +753,14 @@ impl Inner {
             Reference::Id(id) => self.session(id).await,
             Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
             Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
+                let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
-            Reference::Current => own.cloned().ok_or_else(|| {
-                Error::invalid("`current` means something only inside a session").hint("name the session")
-            }),
+            Reference::Current => match own {
+                // Read anew: whoever asks has the row as it was when its call began.
+                Some(own) => self.session(&own.id).await,
+                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
+            },
             Reference::Label(label) => self.labelled(label).await,
         }
     }
@@ -674,8 +800,9 @@ impl Inner {
     /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
     /// what it runs as now, since switching must not widen anything.
     pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let here = self.here(&session.cwd);
         let isolated =
-            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+            |agent: &str| here.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
         isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
@@ -685,16 +812,27 @@ impl Inner {
 
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
-        let of_agent = || self.agents.get(agent).ok().and_then(|profile| profile.model.clone());
-        session.model.clone().or_else(of_agent).unwrap_or_else(|| self.default_model.clone())
+        let own = session.model.clone();
+        own.unwrap_or_else(|| {
+            let here = self.here(&session.cwd);
+            let of_agent = here.agents.get(agent).ok().and_then(|profile| profile.model.clone());
+            of_agent.unwrap_or_else(|| here.default_model.clone())
+        })
     }
 
-    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
-        self.models.resolve(name).map_err(|unknown| {
-            let known = unknown.candidates.join(", ");
-            let error = Error::not_found(unknown.message);
-            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
-        })
+    /// What holds in a directory. Where it cannot be known any more, nothing is allowed.
+    pub(crate) fn here(&self, directory: &str) -> Arc<Here> {
+        self.settings.at(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    /// The same after a look whether a file has changed.
+    pub(crate) fn fresh(&self, directory: &str) -> Arc<Here> {
+        self.settings.fresh(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    fn closed(&self, error: &Error) -> Arc<Here> {
+        tracing::warn!("settings cannot be read, so nothing is allowed there: {}", error.message);
+        Arc::new(self.settings.global().closed())
     }
 }
 
@@ -731,6 +869,16 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// An agent that a person may let a session run as.
+pub(crate) fn visible<'a>(agents: &'a Agents, agent: &str) -> Result<&'a Profile, Error> {
+    let profile = agents.get(agent)?;
+    if profile.hidden {
+        return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
+            .hint("`convoke agents` lists those that do"));
+    }
+    Ok(profile)
 }
 
 fn nobody(name: &str) -> Error {

@@ -3,8 +3,8 @@
 //! A session's state is nothing but this fold, so waking after a restart, taking over and replaying are one and the same
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
-use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, Waiting};
-use proto::letter::{Conversation, InputPart, Shutdown};
+use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting};
+use proto::letter::{Conversation, InputPart, Purse, Shutdown};
 use proto::{CallId, Millis, RunId, SessionId, Status, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +28,18 @@ pub struct View {
     closing: bool,
     /// Who is meant by a name: whoever had it when this session last heard from them.
     known: Arc<BTreeMap<String, SessionId>>,
+    /// Deferred tools that were loaded, in that order.
+    loaded: Arc<Vec<String>>,
+    told: Option<Told>,
+}
+
+/// The deferred tools a model was told by name.
+#[derive(Debug, Clone)]
+struct Told {
+    /// In the system part, which stays as it was first sent.
+    first: Arc<Vec<String>>,
+    /// With what was told since.
+    now: Arc<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -48,6 +60,8 @@ pub struct Answering {
     /// The last words of the model, and the entry that holds them.
     pub said: Option<(u64, Arc<str>)>,
     pub used: Usage,
+    /// Whose money it spends; its own without one.
+    pub purse: Option<Arc<Purse>>,
     /// When it is out of time.
     pub until: Option<Millis>,
     /// The leg of a conversation it answers.
@@ -105,6 +119,8 @@ impl View {
                 self.compaction_pending = compaction.state == CompactionState::Pending;
                 if compaction.state == CompactionState::Done {
                     self.context = 0;
+                    // Everything is sent anew, so the list can be as well.
+                    self.told = None;
                 }
             }
             Entry::Ended(ended) if self.answering().is_some_and(|now| now.run != ended.run) => {}
@@ -114,10 +130,31 @@ impl View {
                 (self.shutdown, self.closing) = (None, false);
             }
             Entry::Switch(switch) => {
-                self.agent = switch.agent.clone().or(self.agent.take());
+                if let Some(agent) = &switch.agent {
+                    self.runs_as(agent);
+                }
                 self.model = switch.model.clone().or(self.model.take());
             }
-            Entry::Notice(_) | Entry::ToolsLoaded(_) => {}
+            Entry::ToolsLoaded(tools) => self.tools_changed(tools),
+            Entry::Notice(_) => {}
+        }
+    }
+
+    /// Another agent is sent another system part, with a list of its own.
+    fn runs_as(&mut self, agent: &str) {
+        if self.agent.as_deref() != Some(agent) {
+            self.agent = Some(agent.to_owned());
+            self.told = None;
+        }
+    }
+
+    fn tools_changed(&mut self, tools: &ToolsLoaded) {
+        let new: Vec<String> = tools.names.iter().filter(|name| !self.loaded.contains(name)).cloned().collect();
+        Arc::make_mut(&mut self.loaded).extend(new);
+        if let Some(told) = &mut self.told {
+            let now = Arc::make_mut(&mut told.now);
+            now.retain(|name| !tools.gone.contains(name));
+            now.extend(tools.added.iter().cloned());
         }
     }
 
@@ -132,7 +169,7 @@ impl View {
                 self.subtasks.push(Subtask { agent, prompt, description });
             }
         }
-        self.agent = Some(input.agent.clone());
+        self.runs_as(&input.agent);
         self.model = Some(input.model.clone());
         if let Some(shutdown) = &input.shutdown {
             self.shutdown = Some(Arc::new(shutdown.clone()));
@@ -187,6 +224,10 @@ impl View {
             // An asked call gets its `waiting` entry in the same commit, a denied one its result.
             debug_assert!(matches!(call.decision, Decision::Run | Decision::Ask | Decision::Deny));
             self.open.push(Open { call: Arc::new(call.clone()), state: OpenState::Running });
+        }
+        if !reply.deferred.is_empty() {
+            let first = Arc::new(reply.deferred.clone());
+            self.told = Some(Told { now: first.clone(), first });
         }
         let Phase::Answering(now) = &mut self.phase else { return };
         now.steps += u32::from(!dispatch);
@@ -272,6 +313,22 @@ impl View {
         self.model.as_deref()
     }
 
+    /// Deferred tools that were loaded, in that order. Whoever moves the session's base past the entries that say so
+    /// (a compaction) states them again in one `tools_loaded` entry behind it.
+    pub fn loaded(&self) -> &[String] {
+        &self.loaded
+    }
+
+    /// The deferred tools in the system part the model was first sent, if it was sent one.
+    pub fn told_first(&self) -> Option<&[String]> {
+        self.told.as_ref().map(|told| told.first.as_slice())
+    }
+
+    /// The deferred tools the model knows by name now.
+    pub fn told(&self) -> Option<&[String]> {
+        self.told.as_ref().map(|told| told.now.as_slice())
+    }
+
     /// The word for what is under way, or `None` when nothing is.
     pub fn busy_status(&self) -> Option<Status> {
         let now = self.answering()?;
@@ -314,6 +371,16 @@ fn hops(input: &Input) -> u32 {
 }
 
 impl Answering {
+    /// The run whose purse it spends from.
+    pub fn pays_from(&self) -> &RunId {
+        self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))
+    }
+
+    /// The run whose purse pays for what comes of its end: what it had for itself is given back by then.
+    pub fn returns_to(&self) -> &RunId {
+        self.purse.as_ref().map_or(&self.run, |purse| &purse.of)
+    }
+
     fn of(input: &Input) -> Self {
         Self {
             run: input.run.clone(),
@@ -321,6 +388,7 @@ impl Answering {
             answered: false,
             said: None,
             used: Usage::default(),
+            purse: input.purse.clone().map(Arc::new),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
             hops: hops(input),

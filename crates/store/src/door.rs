@@ -1,6 +1,7 @@
 //! The door itself: what a backend is asked, and the words for it.
 
-use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Refused, Release, Sent, SentQuery};
+use crate::purse::Purse;
+use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Parcel, Refused, Release, Sent, SentQuery};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
@@ -68,6 +69,9 @@ pub trait Store: Send + Sync {
     /// Letters kept back for a person, newest first.
     async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error>;
 
+    /// Mail that waits for other gateways, oldest first.
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error>;
+
     /// Letters from session to session, newest first.
     async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;
 
@@ -89,8 +93,8 @@ pub trait Store: Send + Sync {
     /// Whether a run is under way whose end this session will be told of.
     async fn awaits_news(&self, session: &SessionId) -> Result<bool, Error>;
 
-    /// How many sessions below a root were made at that time or later.
-    async fn born_since(&self, root: &SessionId, at: Millis) -> Result<u64, Error>;
+    /// A run's purse, and those above it that it was taken from, nearest first. Empty when there is no such run.
+    async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error>;
 
     /// Kept entries of a tree (or of all) after a cursor, oldest first.
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error>;
@@ -104,6 +108,11 @@ pub trait Store: Send + Sync {
 
     /// Looks for damage; an empty list means none was found.
     async fn check(&self) -> Result<Vec<String>, Error>;
+
+    /// How the writing goes. A store without a disk has nothing to tell.
+    fn commits(&self) -> crate::Commits {
+        crate::Commits::default()
+    }
 
     /// Waits until everything accepted so far is on disk, and closes. Later calls answer `Closed`.
     async fn close(&self);
@@ -141,6 +150,9 @@ pub enum Error {
     /// The board stays as it is, and this is why.
     #[error("{0}")]
     Board(Box<Refused>),
+    /// More was to be taken out of a purse than is left in it.
+    #[error("the budget does not reach: {0}")]
+    Overdrawn(String),
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
@@ -193,6 +205,7 @@ impl From<Error> for proto::Error {
             | Error::Released { .. } => Code::Conflict,
             Error::Board(refused) => refused.code(),
             Error::QueueFull(_) => Code::LimitRate,
+            Error::Overdrawn(_) => Code::LimitBudget,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
         };
@@ -308,6 +321,8 @@ pub struct Batch {
     pub runs: Vec<RunChange>,
     pub asks: Vec<AskChange>,
     pub waits: Vec<WaitChange>,
+    /// Mail to other gateways, to be kept until they have it.
+    pub send: Vec<Parcel>,
     /// Sessions to hide: children whose end this commit takes in.
     pub archive: Vec<SessionId>,
     pub row: RowChange,
@@ -351,6 +366,10 @@ pub struct Mail {
     pub hold: Vec<Hold>,
     /// What a person decided about held letters.
     pub release: Vec<Release>,
+    /// Mail to other gateways, to be kept until they have it.
+    pub send: Vec<Parcel>,
+    /// What they have, or will never take: out of the outbox.
+    pub sent: Vec<LetterId>,
 }
 
 /// A call that counts once, and what its caller is told however often it comes.
@@ -415,6 +434,12 @@ pub enum RunChange {
     Start {
         run: RunId,
         report: Option<Report>,
+        purse: Option<proto::letter::Purse>,
+    },
+    /// Added to what the run has used; its end says the whole.
+    Spend {
+        run: RunId,
+        usage: Usage,
     },
     /// A steered prompt joined the run under way.
     Alias {

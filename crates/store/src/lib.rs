@@ -4,11 +4,14 @@
 //! [`Store::deliver`] and in no other way; both are one transaction, and both answer only when it is on disk.
 
 mod board;
+mod commits;
 mod door;
 pub mod memory;
 mod messages;
+mod outbox;
 #[cfg(feature = "power")]
 mod power;
+mod purse;
 mod ready;
 pub mod sqlite;
 
@@ -19,7 +22,10 @@ pub use board::{
     BoardChange, BoardQuery, BoardWork, MAX_BLOCKERS, MAX_DESCRIPTION, MAX_NOTE, MAX_TASKS, MAX_TITLE, NewTask,
     Refused, TaskUpdate,
 };
+pub use commits::Commits;
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
+pub use outbox::Parcel;
+pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -2,11 +2,11 @@
 //! the one writer has nothing left to do but write.
 
 use crate::{
-    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Post, Receipt, Release,
-    RowChange, RunChange, Session, WaitChange,
+    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
+    Release, RowChange, RunChange, Session, WaitChange,
 };
-use proto::letter::{AskReply, Report, Sender};
-use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, SessionId};
+use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
+use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub(crate) struct Ready {
     pub(crate) post: Vec<Posting>,
     pub(crate) hold: Vec<Holding>,
     pub(crate) release: Vec<Release>,
+    pub(crate) send: Vec<Parcel>,
+    pub(crate) sent: Vec<LetterId>,
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
@@ -60,6 +62,20 @@ pub(crate) struct Consume {
     pub(crate) entry: Option<usize>,
 }
 
+/// A run that a letter opens: who hears of its end, and who pays.
+pub(crate) struct Opens {
+    pub(crate) report: Option<Report>,
+    pub(crate) purse: Option<Purse>,
+}
+
+impl Opens {
+    /// What the run is to get for itself, and out of which purse; nothing, when the purse is its own to begin with.
+    pub(crate) fn taken(&self, run: &RunId) -> Option<(&RunId, Allotment)> {
+        let purse = self.purse.as_ref().filter(|purse| purse.of != *run)?;
+        Some((&purse.of, purse.allotted?))
+    }
+}
+
 /// A letter to put into an inbox.
 pub(crate) struct Posting {
     pub(crate) id: LetterId,
@@ -67,10 +83,10 @@ pub(crate) struct Posting {
     pub(crate) class: Class,
     pub(crate) person: bool,
     pub(crate) queue: Option<u32>,
-    /// A prompt opens a run; this is who hears of its end.
-    pub(crate) run: Option<Option<Report>>,
-    /// The session it is from.
-    pub(crate) sender: Option<SessionId>,
+    /// A prompt opens a run.
+    pub(crate) run: Option<Opens>,
+    /// The session it is from, here or elsewhere.
+    pub(crate) sender: Option<String>,
     pub(crate) body: String,
 }
 
@@ -103,6 +119,8 @@ impl Ready {
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: Vec::new(),
             release: Vec::new(),
+            send: batch.send,
+            sent: Vec::new(),
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
@@ -124,6 +142,8 @@ impl Ready {
             post: mail.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: mail.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,
             release: mail.release,
+            send: mail.send,
+            sent: mail.sent,
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),
@@ -144,7 +164,8 @@ impl Ready {
         let post: usize = self.post.iter().map(|posting| posting.body.len()).sum();
         let hold: usize = self.hold.iter().map(|holding| holding.posting.body.len()).sum();
         let open: usize = self.open.iter().map(|session| session.policy.len() + session.key.len()).sum();
-        entries + post + hold + open + self.board.as_ref().map_or(0, BoardChange::bytes)
+        let send: usize = self.send.iter().map(|parcel| parcel.body.len()).sum();
+        entries + post + hold + send + open + self.board.as_ref().map_or(0, BoardChange::bytes)
     }
 
     /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
@@ -154,6 +175,7 @@ impl Ready {
             && self.post.is_empty()
             && self.hold.is_empty()
             && self.release.is_empty()
+            && self.send.is_empty()
             && self.waits.is_empty()
     }
 }
@@ -168,11 +190,12 @@ impl Posting {
     /// A letter that was written before, whoever let it through: nothing is in its way.
     pub(crate) fn again(letter: Letter, body: String) -> Self {
         let run = match letter.body {
-            Body::Prompt(_) => Some(letter.report),
+            Body::Prompt(prompt) => Some(Opens { report: letter.report, purse: prompt.purse }),
             _ => None,
         };
         let sender = match letter.from {
-            Sender::Session { id } => Some(id),
+            Sender::Session { id } => Some(id.to_string()),
+            Sender::Peer { address } => Some(address),
             Sender::Person | Sender::Runtime => None,
         };
         Self { id: letter.id, to: letter.to, class: letter.class, person: false, queue: None, run, sender, body }

@@ -457,6 +457,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
             provenance: None,
             conversation: None,
             until: None,
+            purse: None,
             shutdown: None,
         })
     }));
@@ -472,6 +473,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
         runs: commit.runs.iter().map(run_change).collect(),
         asks: commit.asks.iter().map(|change| ask_change(change, id, root)).collect(),
         waits: commit.waits.iter().map(wait_change).collect(),
+        send: vec![],
         row: RowChange {
             status: commit.status,
             base: commit.base,
@@ -486,7 +488,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
 fn run_change(&(kind, run, of): &(u8, usize, usize)) -> RunChange {
     let (run, of): (RunId, RunId) = (letter_id(run).run(), letter_id(of).run());
     match kind {
-        0 => RunChange::Start { run, report: None },
+        0 => RunChange::Start { run, report: None, purse: None },
         1 => RunChange::Alias { run, of },
         _ => RunChange::End(RunEnd {
             run,

@@ -3,7 +3,8 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
-use crate::doors::{Directory, Office, Spawner};
+use crate::doors::{Board, Catalogue, Directory, Office, Spawner};
+use crate::ignored::Ignored;
 use crate::process::Processes;
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
@@ -88,11 +89,25 @@ pub struct Spec {
     pub waits: bool,
     /// It answers in JSON, refusals too.
     pub json: bool,
+    /// The model is told its name only, and loads it by `tool_search` or by calling it.
+    pub defer: bool,
+    /// Never deferred, whatever else is said.
+    pub always_load: bool,
 }
 
 impl Spec {
     pub fn of<A: JsonSchema>(name: &'static str, description: &'static str) -> Self {
-        Self { name, description, schema: schema::<A>, aliases: &[], permission: name, waits: false, json: false }
+        Self {
+            name,
+            description,
+            schema: schema::<A>,
+            aliases: &[],
+            permission: name,
+            waits: false,
+            json: false,
+            defer: false,
+            always_load: false,
+        }
     }
 
     #[must_use]
@@ -116,6 +131,18 @@ impl Spec {
     #[must_use]
     pub fn json(mut self) -> Self {
         self.json = true;
+        self
+    }
+
+    #[must_use]
+    pub fn defer(mut self) -> Self {
+        self.defer = true;
+        self
+    }
+
+    #[must_use]
+    pub fn always_load(mut self) -> Self {
+        self.always_load = true;
         self
     }
 }
@@ -187,6 +214,8 @@ pub struct Output {
     pub shutdown: Option<bool>,
     /// What the session is from here on.
     pub becomes: Option<Becomes>,
+    /// Deferred tools the model may call from here on.
+    pub loads: Vec<String>,
     /// The session works somewhere else from here on: in the commit that stores this result.
     pub moves: Option<Move>,
 }
@@ -285,6 +314,8 @@ pub struct ToolCx {
     pub spawner: Arc<dyn Spawner>,
     pub directory: Arc<dyn Directory>,
     pub office: Arc<dyn Office>,
+    pub board: Arc<dyn Board>,
+    pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
     pub worktrees: crate::worktree::Here,
@@ -301,7 +332,6 @@ impl ToolCx {
             processes: Arc::clone(&self.processes),
             cancel: self.cancel.clone(),
             dir: dir.to_owned(),
-            scratch: self.outputs.clone(),
             session: self.session.clone(),
             agent: self.agent.clone(),
         }
@@ -331,34 +361,41 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
-        Ok(Tool::access(self, &args::<T>(self, input)?, cx))
+        Ok(Tool::access(self, &args::<T>(self, input)?.0, cx))
     }
 
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error> {
-        Tool::run(self, args::<T>(self, input)?, cx).await
+        let (args, ignored) = args::<T>(self, input)?;
+        let result = Tool::run(self, args, cx).await;
+        ignored.note(result, Tool::spec(self).json)
     }
 
     fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error> {
-        Ok(Tool::settle(self, args::<T>(self, input)?, waited))
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::settle(self, args, waited)), Tool::spec(self).json)
     }
 
     fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error> {
-        Ok(Tool::give_up(self, args::<T>(self, input)?, waiting))
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::give_up(self, args, waiting)), Tool::spec(self).json)
     }
 }
 
-/// Reads a call's arguments, or says what to send instead.
-fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<T::Args, Error> {
+/// Reads a call's arguments and what in them nobody asked for, or says what to send instead.
+fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<(T::Args, Ignored), Error> {
     let mut json = serde_json::Deserializer::from_str(input.get());
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+    let (mut track, mut ignored) = (serde_path_to_error::Track::new(), Ignored::default());
+    let json = serde_path_to_error::Deserializer::new(&mut json, &mut track);
+    let read = serde_ignored::deserialize(json, |path| ignored.add(path.to_string()));
+    let args = read.map_err(|error| {
         let spec = Tool::spec(tool);
-        let place = error.path().to_string();
+        let place = track.path().to_string();
         let place = if place == "." { String::new() } else { format!(" at `{place}`") };
         Error::Tell(format!(
-            "the arguments of `{}` do not fit{place}: {}. They must be JSON of this schema: {}",
+            "the arguments of `{}` do not fit{place}: {error}. They must be JSON of this schema: {}",
             spec.name,
-            error.inner(),
             (spec.schema)().get()
         ))
-    })
+    })?;
+    Ok((args, ignored))
 }

@@ -3,12 +3,15 @@
 //! Declared here and implemented by `session`, so that a tool never sees a session, a store or a rule. Every refusal is a
 //! `proto::Error` with its code; what is posted or started exists once the call's commit does.
 
+use crate::tool_search::ToolCard;
 use async_trait::async_trait;
+use proto::letter::Allotment;
 use proto::message::History;
 use proto::methods::{
-    AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
+    AgentRow, BoardAddInput, BoardClaimInput, BoardListInput, BoardPage, BoardUpdateInput, HistoryInput, ListInput,
+    ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
 };
-use proto::{Error, RunId, SessionId};
+use proto::{BoardTask, Error, RunId, SessionId};
 use std::time::Duration;
 
 /// Starts child sessions: one spawner under every tool and method that makes one.
@@ -50,6 +53,10 @@ pub struct Spawn {
     /// Only agents that are made to be children (`task`).
     pub subagents_only: bool,
     pub attachments: Vec<Attachment>,
+    /// What it gets for itself out of the caller's budget; nothing is moved without one.
+    pub budget: Option<Allotment>,
+    /// Where the attachments are wanted, as the child is told.
+    pub mount: Option<String>,
     /// Which tool asks, for the child's provenance.
     pub tool: &'static str,
 }
@@ -109,6 +116,21 @@ pub trait Office: Send + Sync {
     async fn could_be_woken(&self) -> Result<bool, Error>;
 }
 
+/// The board of the caller's tree. A change is stored when it is answered, not with the call's result.
+#[async_trait]
+pub trait Board: Send + Sync {
+    async fn list(&self, input: BoardListInput) -> Result<BoardPage, Error>;
+    async fn add(&self, input: BoardAddInput) -> Result<BoardTask, Error>;
+    async fn update(&self, input: BoardUpdateInput) -> Result<BoardTask, Error>;
+    async fn claim(&self, input: BoardClaimInput) -> Result<BoardTask, Error>;
+}
+
+/// The tools the caller may use, for whoever looks for one.
+pub trait Catalogue: Send + Sync {
+    /// In the order of the tool list.
+    fn cards(&self) -> &[ToolCard];
+}
+
 /// A message to another session.
 #[derive(Debug, Clone)]
 pub struct Message {
@@ -118,6 +140,8 @@ pub struct Message {
     pub text: String,
     pub wait: Duration,
     pub delivery: Delivery,
+    /// Words for the receiver's own mouth: they become its answer. Takes the right to control it.
+    pub spoken: bool,
 }
 
 /// Mail as a tool or a person hands it in.
@@ -238,6 +262,25 @@ impl crate::worktree::Tenants for Closed {
 }
 
 #[async_trait]
+impl Board for Closed {
+    async fn list(&self, _: BoardListInput) -> Result<BoardPage, Error> {
+        Err(closed())
+    }
+
+    async fn add(&self, _: BoardAddInput) -> Result<BoardTask, Error> {
+        Err(closed())
+    }
+
+    async fn update(&self, _: BoardUpdateInput) -> Result<BoardTask, Error> {
+        Err(closed())
+    }
+
+    async fn claim(&self, _: BoardClaimInput) -> Result<BoardTask, Error> {
+        Err(closed())
+    }
+}
+
+#[async_trait]
 impl Office for Closed {
     async fn send(&self, _: Message) -> Result<Sent, Unsent> {
         Err(Unsent { run: RunId::new(), key: None, error: closed() })
@@ -257,5 +300,11 @@ impl Office for Closed {
 
     async fn could_be_woken(&self) -> Result<bool, Error> {
         Err(closed())
+    }
+}
+
+impl Catalogue for Closed {
+    fn cards(&self) -> &[ToolCard] {
+        &[]
     }
 }

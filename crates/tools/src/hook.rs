@@ -3,12 +3,9 @@
 //! It gets the JSON on its standard input. Exit code 2 blocks what it was asked about, with its standard error as the
 //! reason; any other failure is told as a failure. It has its time limit and the reaper's care, like every command.
 
-use crate::process::{Command, Processes};
+use crate::process::{Command, Processes, shell};
 use serde_json::Value;
-use std::fs::OpenOptions;
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +14,7 @@ pub const USUAL: Duration = Duration::from_secs(60);
 /// The most that is kept of what a hook prints.
 const PRINTED: usize = 64 << 10;
 /// The most that is told of why it failed.
-const REASON: u64 = 4000;
+const REASON: usize = 4000;
 
 /// A command for the shell, and how long it may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +23,12 @@ pub struct Hook {
     pub timeout: Duration,
 }
 
-/// Where hooks run and leave their traces.
+/// Where a hook runs.
 pub struct Stage<'a> {
     pub processes: &'a dyn Processes,
     pub cancel: &'a CancellationToken,
     /// The directory it starts in.
     pub dir: &'a Path,
-    /// A folder for its input and its complaints while it runs.
-    pub scratch: &'a Path,
 }
 
 /// How a hook ended when it did not simply succeed.
@@ -55,18 +50,16 @@ impl Hook {
 
     /// Runs it with `input`. What it printed is the answer.
     pub async fn run(&self, input: &Value, stage: &Stage<'_>) -> Result<String, Error> {
-        let files = Files::new(stage.scratch, input)
-            .map_err(|error| Error::Failed(format!("the hook `{}` got no input: {error}", self.shown())))?;
+        let env = stage.processes.env().to_vec();
         let command = Command {
-            program: "sh".into(),
+            program: shell(&env).into(),
             args: vec!["-c".into(), self.command.clone()],
             dir: stage.dir.to_owned(),
-            env: stage.processes.env().to_vec(),
+            env,
             timeout: self.timeout,
             limit: PRINTED,
             spill: None,
-            input: Some(files.input.clone()),
-            errors: Some(files.errors.clone()),
+            input: Some(input.to_string()),
         };
         let finished = stage.processes.run(command, stage.cancel).await;
         let finished = finished.map_err(|error| Error::Failed(format!("the hook `{}`: {error}", self.shown())))?;
@@ -79,10 +72,11 @@ impl Hook {
         }
         match finished.code {
             Some(0) => Ok(String::from_utf8_lossy(&finished.output).into_owned()),
-            Some(2) => Err(Error::Blocked(files.reason())),
+            Some(2) => Err(Error::Blocked(reason(&finished.errors))),
             code => {
                 let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-                Err(Error::Failed(format!("the hook `{}` failed with {code}: {}", self.shown(), files.reason())))
+                let why = reason(&finished.errors);
+                Err(Error::Failed(format!("the hook `{}` failed with {code}: {why}", self.shown())))
             }
         }
     }
@@ -92,37 +86,9 @@ impl Hook {
     }
 }
 
-/// A hook's input and complaints, gone when it is over.
-struct Files {
-    input: PathBuf,
-    errors: PathBuf,
-}
-
-impl Files {
-    fn new(scratch: &Path, input: &Value) -> std::io::Result<Self> {
-        std::fs::create_dir_all(scratch)?;
-        let name = proto::CallId::new();
-        let files =
-            Self { input: scratch.join(format!("hook-{name}.json")), errors: scratch.join(format!("hook-{name}.txt")) };
-        let create = |path: &Path| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        create(&files.errors)?;
-        create(&files.input)?.write_all(input.to_string().as_bytes())?;
-        Ok(files)
-    }
-
-    fn reason(&self) -> String {
-        let mut bytes = Vec::new();
-        let read = std::fs::File::open(&self.errors).and_then(|file| file.take(REASON).read_to_end(&mut bytes));
-        let text = String::from_utf8_lossy(&bytes);
-        if read.is_err() || text.trim().is_empty() { "it gives no reason".into() } else { text.trim().to_owned() }
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.input);
-        let _ = std::fs::remove_file(&self.errors);
-    }
+fn reason(errors: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(errors).trim().chars().take(REASON).collect();
+    if text.is_empty() { "it gives no reason".into() } else { text }
 }
 
 #[cfg(test)]
@@ -134,12 +100,8 @@ mod tests {
     async fn run(command: &str, timeout: Duration) -> Result<String, Error> {
         let place = Place::new();
         let (processes, cancel) = (Direct::new(), CancellationToken::new());
-        let scratch = place.dir().join("scratch");
-        let stage = Stage { processes: &processes, cancel: &cancel, dir: place.dir(), scratch: &scratch };
-        let hook = Hook { command: command.into(), timeout };
-        let result = hook.run(&json!({ "name": "x" }), &stage).await;
-        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "it leaves nothing behind");
-        result
+        let stage = Stage { processes: &processes, cancel: &cancel, dir: place.dir() };
+        Hook { command: command.into(), timeout }.run(&json!({ "name": "x" }), &stage).await
     }
 
     #[tokio::test]

@@ -6,6 +6,10 @@ pub mod agent;
 pub mod agents_list;
 pub mod answer;
 pub mod bash;
+pub mod board_add;
+pub mod board_claim;
+pub mod board_list;
+pub mod board_update;
 pub mod door;
 pub mod doors;
 pub mod edit;
@@ -17,6 +21,7 @@ pub mod glob;
 pub mod grep;
 pub mod groups;
 pub mod hook;
+mod ignored;
 pub mod list;
 pub mod list_peers;
 pub mod output;
@@ -35,12 +40,13 @@ pub mod task;
 #[cfg(test)]
 mod testing;
 mod tolerant;
+pub mod tool_search;
 mod walk;
 pub mod worktree;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Move, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -65,6 +71,11 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &subagents::Subagents,
     &agents_list::AgentsList,
     &list_peers::ListPeers,
+    &board_add::BoardAdd,
+    &board_list::BoardList,
+    &board_claim::BoardClaim,
+    &board_update::BoardUpdate,
+    &tool_search::ToolSearch,
     &enter_worktree::EnterWorktree,
     &exit_worktree::ExitWorktree,
 ];

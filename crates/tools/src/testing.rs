@@ -55,6 +55,8 @@ impl Place {
             spawner: Arc::new(crate::doors::Closed),
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
+            board: Arc::new(crate::doors::Closed),
+            catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
             worktrees: crate::worktree::Here {
                 settings: Arc::default(),
@@ -138,22 +140,20 @@ impl Processes for Direct {
         let failed = |error: std::io::Error| Error::Start { program: program.clone(), reason: error.to_string() };
         let mut child = tokio::process::Command::new(&command.program);
         child.args(&command.args).env_clear().envs(command.env).current_dir(&command.dir).kill_on_drop(true);
-        child.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        child.stdin(match &command.input {
-            Some(path) => std::fs::File::open(path).map_err(failed)?.into(),
-            None => std::process::Stdio::null(),
-        });
-        if let Some(path) = &command.errors {
-            child.stderr(std::fs::OpenOptions::new().append(true).open(path).map_err(failed)?);
-        }
-        let ended = child.spawn().map_err(failed)?.wait_with_output();
+        child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = child.stderr(std::process::Stdio::piped()).spawn().map_err(failed)?;
+        let mut stdin = child.stdin.take().expect("it is piped");
+        let input = command.input.clone().unwrap_or_default();
+        // One that reads nothing is no failure.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut stdin, input.as_bytes()).await;
+        drop(stdin);
         tokio::select! {
             () = cancel.cancelled() => Ok(Finished { cancelled: true, ..Finished::default() }),
             () = tokio::time::sleep(command.timeout) => Ok(Finished { timed_out: true, ..Finished::default() }),
-            output = ended => {
+            output = child.wait_with_output() => {
                 let output = output.map_err(failed)?;
-                let printed = [output.stdout, output.stderr].concat();
-                Ok(Finished { code: output.status.code(), output: printed, ..Finished::default() })
+                let (output, code, errors) = (output.stdout, output.status.code(), output.stderr);
+                Ok(Finished { code, output, errors, ..Finished::default() })
             }
         }
     }

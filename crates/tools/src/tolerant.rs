@@ -1,4 +1,5 @@
-//! Arguments as models send them: numbers and truths as text, `10.0` for `10`, an empty text for nothing.
+//! Arguments as models send them: numbers and truths as text, `10.5` for `10`, blanks around words, an empty text for
+//! nothing.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -12,23 +13,68 @@ enum Loose {
     Text(String),
 }
 
-/// A whole number of at least zero, or nothing.
+/// A whole number of at least zero, or nothing. What is below is zero, what is between two is the lower one.
 pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let bad = || D::Error::custom("expected a whole number of at least 0");
     match Option::<Loose>::deserialize(from).map_err(|_| bad())? {
         None => Ok(None),
         Some(Loose::Whole(number)) => Ok(Some(number)),
-        Some(Loose::Float(number)) => whole(number).map(Some).ok_or_else(bad),
+        Some(Loose::Float(number)) => Ok(Some(floor(number))),
         Some(Loose::Text(text)) if text.trim().is_empty() => Ok(None),
-        Some(Loose::Text(text)) => text.trim().parse().ok().and_then(whole).map(Some).ok_or_else(bad),
+        Some(Loose::Text(text)) => {
+            let number: Option<f64> = text.trim().parse().ok();
+            number.filter(|number| number.is_finite()).map(floor).map(Some).ok_or_else(bad)
+        }
         Some(Loose::Bool(_)) => Err(bad()),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
-fn whole(number: f64) -> Option<u64> {
-    // Up to here every whole number is exact.
-    (number.fract() == 0.0 && (0.0..=9e15).contains(&number)).then_some(number as u64)
+/// A list of whole numbers, or nothing. One number alone is a list of one.
+pub(crate) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u64>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum List {
+        Many(Vec<One>),
+        One(One),
+    }
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "number")] Option<u64>);
+    let bad = |_| D::Error::custom("expected a list of whole numbers of at least 0");
+    Ok(match Option::<List>::deserialize(from).map_err(bad)? {
+        None => None,
+        Some(List::Many(many)) => Some(many.into_iter().filter_map(|One(number)| number).collect()),
+        Some(List::One(One(one))) => one.map(|one| vec![one]),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, which is what is meant"
+)]
+fn floor(number: f64) -> u64 {
+    number.floor() as u64
+}
+
+/// An amount of at least zero, or nothing.
+pub(crate) fn amount<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let bad = || D::Error::custom("expected a number of at least 0");
+    let number = match Option::<Loose>::deserialize(from).map_err(|_| bad())? {
+        None => return Ok(None),
+        #[expect(clippy::cast_precision_loss, reason = "nobody has that much money")]
+        Some(Loose::Whole(number)) => Some(number as f64),
+        Some(Loose::Float(number)) => Some(number),
+        Some(Loose::Text(text)) if text.trim().is_empty() => return Ok(None),
+        Some(Loose::Text(text)) => text.trim().parse().ok(),
+        Some(Loose::Bool(_)) => None,
+    };
+    number.filter(|number| number.is_finite()).map(|number| Some(number.max(0.0))).ok_or_else(bad)
+}
+
+/// Words without the blanks around them; none are nothing.
+pub(crate) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
 }
 
 /// Yes or no; nothing is no.
@@ -48,6 +94,11 @@ pub(crate) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error
     }
 }
 
+/// Words that have to be there.
+pub(crate) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from)?.ok_or_else(|| D::Error::custom("expected words, not nothing"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +109,12 @@ mod tests {
         number: Option<u64>,
         #[serde(default, deserialize_with = "truth")]
         truth: bool,
+        #[serde(default, deserialize_with = "numbers")]
+        numbers: Option<Vec<u64>>,
+        #[serde(default, deserialize_with = "text")]
+        text: Option<String>,
+        #[serde(default, deserialize_with = "amount")]
+        amount: Option<f64>,
     }
 
     fn parse(json: &str) -> Result<(Option<u64>, bool), String> {
@@ -75,8 +132,35 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_numbers_may_be_loose() {
+        let parse = |json: &str| serde_json::from_str::<Args>(json).map(|args| args.numbers).ok();
+        assert_eq!(parse("{}"), Some(None));
+        assert_eq!(parse(r#"{"numbers": null}"#), Some(None));
+        assert_eq!(parse(r#"{"numbers": []}"#), Some(Some(vec![])));
+        assert_eq!(parse(r#"{"numbers": [1, "2", 3.0]}"#), Some(Some(vec![1, 2, 3])));
+        assert_eq!(parse(r#"{"numbers": 4}"#), Some(Some(vec![4])));
+        assert_eq!(parse(r#"{"numbers": ["x"]}"#), None);
+    }
+
+    #[test]
+    fn numbers_are_floored_and_kept_in_range() {
+        for (json, expected) in [("-1", 0), ("-0.5", 0), ("1.9", 1), ("\" 2.7 \"", 2), ("1e300", u64::MAX)] {
+            assert_eq!(parse(&format!("{{\"number\": {json}}}")).unwrap().0, Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn words_are_trimmed_and_amounts_are_not_negative() {
+        let read = |json: &str| serde_json::from_str::<Args>(json).unwrap();
+        assert_eq!(read(r#"{"text": "  a b "}"#).text.as_deref(), Some("a b"));
+        assert_eq!((read(r#"{"text": "  "}"#).text, read(r#"{"text": null}"#).text), (None, None));
+        assert_eq!(read(r#"{"amount": "0.5"}"#).amount, Some(0.5));
+        assert_eq!((read(r#"{"amount": -2}"#).amount, read(r#"{"amount": ""}"#).amount), (Some(0.0), None));
+    }
+
+    #[test]
     fn what_is_not_clear_is_refused() {
-        for json in [r#"{"number": -1}"#, r#"{"number": 1.5}"#, r#"{"number": "ten"}"#, r#"{"number": [1]}"#] {
+        for json in [r#"{"number": "ten"}"#, r#"{"number": [1]}"#, r#"{"number": "inf"}"#, r#"{"number": true}"#] {
             assert!(parse(json).unwrap_err().contains("whole number"), "{json}");
         }
         assert!(parse(r#"{"truth": "maybe"}"#).unwrap_err().contains("true or false"));

@@ -11,6 +11,7 @@ mod measure;
 mod memory;
 mod report;
 mod rows;
+mod search;
 mod start;
 mod steps;
 mod worktree;
@@ -46,6 +47,7 @@ const FIGURES: &[Figure] = &[
         names: &["subtasks_1000_s", "subtasks_1000_anon_mib", "subtasks_1000_end_s"],
         measure: children::thousand,
     },
+    Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
 ];

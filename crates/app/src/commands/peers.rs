@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
-    let input = PeersInput { session: args.reference };
+    let input = PeersInput { session: args.reference, local: false };
     let list = block_on(async { Reader::open(&home).await?.call::<PeersList>(input).await })?;
     if args.json {
         terminal::print_json(&list);

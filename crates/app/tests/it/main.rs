@@ -5,7 +5,11 @@ mod contract;
 mod crash;
 mod doors;
 mod messages;
+mod neighbours;
+mod oversight;
 mod reads;
+mod talks;
+mod wires;
 mod worktrees;
 
 use serde_json::Value;

@@ -55,7 +55,7 @@ struct Kept {
 
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Token {
-    name: String,
+    pub(super) name: String,
     #[serde(with = "hex")]
     pub(super) hash: Hash,
     pub(super) scopes: Vec<Scope>,

@@ -82,7 +82,7 @@ impl Tokens {
         }
         let token = found.filter(|token| token.is_valid(now()))?;
         let (hold, revoked) = self.hold(presented);
-        Some(Caller::with_token(token.scopes.clone(), revoked, hold))
+        Some(Caller::with_token(&token.name, token.scopes.clone(), revoked, hold))
     }
 
     fn hold(&self, hash: Hash) -> (Hold, CancellationToken) {

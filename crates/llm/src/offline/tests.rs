@@ -2,7 +2,7 @@
 
 use super::instruction::{self, Instruction};
 use super::{Offline, pieces};
-use crate::{CallRef, Delta, Error, Message, Part, Provider, Reply, Request, ToolSpec};
+use crate::{CallRef, Delta, Error, Message, Part, Provider, Reply, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use proto::entry::Finish;
 use serde_json::value::RawValue;
@@ -49,20 +49,20 @@ impl Talk {
     }
 
     fn user(&mut self, text: &str) -> &mut Self {
-        self.messages.push(self.offline.encode(&Message::User { text }));
+        self.messages.push(self.offline.encode(&Message::user(text)));
         self
     }
 
     fn answer(&mut self, text: &str) -> &mut Self {
-        self.messages.push(self.offline.encode(&Message::Assistant { text, calls: Vec::new() }));
+        self.messages.push(self.offline.encode(&Message::Assistant(vec![Said::Text(text)])));
         self
     }
 
     fn call(&mut self, id: &str, tool: &str, input: &str, output: &str, failed: bool) -> &mut Self {
         let input = raw(input);
-        let calls = vec![CallRef { id, tool, input: &input }];
-        self.messages.push(self.offline.encode(&Message::Assistant { text: "", calls }));
-        self.messages.push(self.offline.encode(&Message::Result { call: id, tool, output, failed }));
+        let calls = vec![Said::Call(CallRef { id, tool, input: &input })];
+        self.messages.push(self.offline.encode(&Message::Assistant(calls)));
+        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef { call: id, tool, output, failed }])));
         self
     }
 
@@ -106,7 +106,8 @@ impl Talk {
 fn noted(part: &Part) -> String {
     match part {
         Part::Text(text) => format!("says: {text}"),
-        Part::Reasoning(text) => format!("thinks: {text}"),
+        Part::Reasoning(thought) => format!("thinks: {}", thought.text),
+        Part::Block(_) => unreachable!("the offline model has none"),
         Part::Call { tool, input, .. } => format!("calls: {tool} {input}"),
     }
 }
@@ -363,6 +364,25 @@ async fn only_offered_tools_are_called() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_not_described_is_called_by_its_name_and_only_once() {
+    let told =
+        Talk::plain().tools(&["read"]).run("call Agents {} then call b {\"x\": 1}", |_, _| Ok("done".into())).await;
+    insta::assert_snapshot!(told, @r#"
+    calls: Agents {}
+    calls: b {"x":1}
+    says: `Agents` returned:
+    done
+
+    `b` returned:
+    done
+    "#);
+    let mut talk = Talk::plain();
+    talk.user("call ToolSearch {}");
+    talk.call("c1", "tool_search", "{}", "found", false);
+    assert_eq!(talk.tools(&["read"]).says().await, "says: `ToolSearch` returned:\nfound");
+}
+
+#[tokio::test]
 async fn any_tool_is_called_by_name_and_an_agent_must_be_known() {
     let told =
         Talk::plain().run("call sessions_send {\"to\": \"a\"}; ask nobody to help", |_, _| Ok("sent".into())).await;
@@ -486,7 +506,7 @@ async fn usage_is_estimated_and_text_comes_in_deltas() {
         model: super::model("plain"),
         system: "s".repeat(400),
         tools: Bytes::new(),
-        messages: vec![talk.offline.encode(&Message::User { text: "hello" })],
+        messages: vec![talk.offline.encode(&Message::user("hello"))],
         temperature: None,
         top_p: None,
     };
@@ -517,7 +537,7 @@ fn pieces_make_the_whole() {
 #[tokio::test]
 async fn a_long_history_is_not_read() {
     let mut talk = Talk::plain();
-    let old = talk.offline.encode(&Message::User { text: &"read old.txt ".repeat(100) });
+    let old = talk.offline.encode(&Message::user(&"read old.txt ".repeat(100)));
     talk.messages = vec![old; 200_000];
     talk.user("read new.txt");
     let start = std::time::Instant::now();

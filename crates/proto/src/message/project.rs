@@ -22,7 +22,7 @@ pub fn project(entries: &[Stored]) -> Vec<Message> {
 /// Whether an entry becomes a message of its own; without tools only if text is left.
 pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
     match entry {
-        Entry::Input(_) => true,
+        Entry::Input(input) => !input.parts.is_empty(),
         Entry::Reply(reply) => include_tools || !reply.text().trim().is_empty(),
         Entry::Compaction(compaction) => compaction.state == CompactionState::Done,
         Entry::Started(_)
@@ -46,6 +46,8 @@ struct Projection {
 impl Projection {
     fn apply(&mut self, stored: &Stored) {
         match &stored.entry {
+            // One without words only says who put the reply behind it into the session's mouth.
+            Entry::Input(input) if input.parts.is_empty() => self.agent.clone_from(&input.agent),
             Entry::Input(input) => self.input(stored, input),
             Entry::Reply(reply) => self.reply(stored, reply),
             Entry::Started(started) => self.state(&started.call, ToolState::Running),
@@ -84,6 +86,7 @@ impl Projection {
         self.agent.clone_from(&input.agent);
         let parts = input.parts.iter().cloned().map(|part| match part {
             InputPart::Text { text } => Part::Text { text },
+            InputPart::File { name, mime, data } => Part::File { name, mime, omitted: true, bytes: data.len() },
             InputPart::Subtask { agent, prompt, description } => Part::Subtask { agent, prompt, description },
         });
         let parts = parts.collect();
@@ -96,7 +99,7 @@ impl Projection {
             if let ReplyPart::Call(call) = part {
                 self.calls.insert(call.id.clone(), (self.messages.len(), parts.len()));
             }
-            parts.push(reply_part(part));
+            parts.extend(reply_part(part));
         }
         parts.push(Part::Step { usage: reply.usage });
         let message = self.push(stored, Role::Assistant, parts);
@@ -131,18 +134,21 @@ impl Projection {
     }
 }
 
-fn reply_part(part: &ReplyPart) -> Part {
-    match part {
+/// What a reader is shown of it; nothing of what only its provider can read.
+fn reply_part(part: &ReplyPart) -> Option<Part> {
+    Some(match part {
         ReplyPart::Text(text) => Part::Text { text: text.text.clone() },
-        ReplyPart::Reasoning(text) => Part::Reasoning { text: text.text.clone() },
+        ReplyPart::Reasoning(thought) if thought.text.is_empty() => return None,
+        ReplyPart::Reasoning(thought) => Part::Reasoning { text: thought.text.clone() },
+        ReplyPart::Block(_) => return None,
         ReplyPart::Call(call) => Part::Tool {
             call_id: call.id.clone(),
             tool: call.tool.clone(),
             state: if call.decision == Decision::Run { ToolState::Running } else { ToolState::Pending },
-            input: serde_json::from_str(call.input.get()).unwrap_or_default(),
+            input: serde_json::from_str(call.given().get()).unwrap_or_default(),
             output: None,
         },
-    }
+    })
 }
 
 fn finish(finish: Finish) -> &'static str {

@@ -1,12 +1,13 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
+use super::hooked::Remark;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use rules::mode::Mode;
@@ -26,6 +27,13 @@ pub(super) struct Judged {
     verdict: Verdict,
 }
 
+impl Judged {
+    /// The tool, when it is about to be used: one that is deferred is loaded with that.
+    pub(super) fn loads(&self) -> Option<&str> {
+        (self.call.decision != Decision::Deny).then_some(self.call.tool.as_str())
+    }
+}
+
 enum Verdict {
     Run(&'static dyn AnyTool),
     Ask(Ask),
@@ -42,10 +50,22 @@ pub(super) struct Called {
 
 impl Actor {
     /// Finds the tool, reads the arguments, and asks the rules.
-    pub(super) fn judge(&self, wire_id: Option<String>, name: &str, input: Box<RawValue>, asked: Asked) -> Judged {
-        let id = CallId::new();
+    pub(super) fn judge(
+        &self,
+        wire_id: Option<String>,
+        name: &str,
+        input: Box<RawValue>,
+        asked: Asked,
+        remark: Option<Remark>,
+    ) -> Judged {
+        let Remark { call: id, stopped, changed } = remark.unwrap_or_default();
+        let given = changed.as_ref().unwrap_or(&input);
         let (tool, verdict) = match tools::find(name) {
-            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, &input, asked))),
+            Some(tool) if let Some(why) = stopped => {
+                let refusal = Verdict::Refuse(State::Denied, format!("a hook of the user said no: {why}"));
+                (tool.spec().name.to_owned(), in_json(tool, refusal))
+            }
+            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, given, asked))),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
         let decision = match verdict {
@@ -53,12 +73,12 @@ impl Actor {
             Verdict::Ask(_) => Decision::Ask,
             Verdict::Refuse(..) => Decision::Deny,
         };
-        Judged { call: Call { id, tool, input, decision, wire_id }, verdict }
+        Judged { call: Call { id, tool, input, changed, decision, wire_id }, verdict }
     }
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
-        if !self.role.shows(name) && asked == Asked::ByTheModel {
+        if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
                 State::Denied,
@@ -66,10 +86,8 @@ impl Actor {
             );
         }
         if input.get().starts_with('"') {
-            return Verdict::Refuse(
-                State::Error,
-                format!("the arguments of `{name}` are not valid JSON: send one JSON object"),
-            );
+            let why = format!("the arguments of `{name}` are not valid JSON: send one JSON object");
+            return Verdict::Refuse(State::Error, self.with_schema(tool, why));
         }
         let accesses = match tool.access(input, &self.context(id)) {
             Ok(accesses) => accesses,
@@ -90,6 +108,27 @@ impl Actor {
             }
         }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+    }
+
+    /// A tool that was never described to the model is, when it is called wrongly.
+    fn with_schema(&self, tool: &'static dyn AnyTool, why: String) -> String {
+        let spec = tool.spec();
+        if self.is_loaded(spec.name) { why } else { format!("{why} of this schema: {}", (spec.schema)().get()) }
+    }
+
+    fn is_loaded(&self, tool: &str) -> bool {
+        !self.role.toolbox.is_deferred(tool) || self.view.loaded().iter().any(|loaded| loaded == tool)
+    }
+
+    /// The entry that adds tools to the list the model is sent, without those it has.
+    pub(super) fn tools_loaded<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<Entry> {
+        let mut new: Vec<String> = Vec::new();
+        for name in names {
+            if !self.is_loaded(name) && !new.iter().any(|known| known == name) {
+                new.push(name.to_owned());
+            }
+        }
+        (!new.is_empty()).then(|| Entry::ToolsLoaded(ToolsLoaded { names: new, ..ToolsLoaded::default() }))
     }
 
     /// One question for all that a call wants: the strongest permission first.
@@ -155,7 +194,10 @@ impl Actor {
     pub(super) fn begin(&mut self, calls: Vec<Judged>) {
         for judged in calls {
             match judged.verdict {
-                Verdict::Run(tool) => self.start(tool, judged.call.id, judged.call.input),
+                Verdict::Run(tool) => {
+                    let input = judged.call.given().to_owned();
+                    self.start(tool, judged.call.id, input);
+                }
                 Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
                 Verdict::Refuse(..) => {}
             }
@@ -167,7 +209,7 @@ impl Actor {
         let doors = Arc::new(self.doors(&call));
         let cx = self.context_with(&call, &doors);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
-        let (cancel, id) = (self.work.clone(), call.clone());
+        let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {
@@ -183,7 +225,12 @@ impl Actor {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
             };
-            Outcome::Called(Called { call, result, effects: doors.effects(), ms: begun.elapsed().as_millis() as u64 })
+            let ms = begun.elapsed().as_millis() as u64;
+            let result = match after {
+                Some(after) => after.run(result, ms, &cancel).await,
+                None => result,
+            };
+            Outcome::Called(Called { call, result, effects: doors.effects(), ms })
         });
         self.running.insert(task.id(), id);
     }
@@ -212,9 +259,11 @@ impl Actor {
 
     async fn commit_calls(&mut self, calls: &[Called]) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        let mut to_check = Vec::new();
-        let mut known = Vec::new();
+        let (mut to_check, mut loads, mut known) = (Vec::new(), Vec::new(), Vec::new());
         for called in calls {
+            if let Ok(output) = &called.result {
+                loads.extend(output.loads.iter().map(String::as_str));
+            }
             match &called.result {
                 Ok(Output { wait: Some(wait), .. }) => {
                     if let On::Run { session, .. } = &wait.on {
@@ -243,7 +292,9 @@ impl Actor {
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
+            batch.send.extend(called.effects.send.iter().cloned());
         }
+        batch.entries.extend(self.tools_loaded(loads.into_iter()));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some() || batch.row.cwd.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.
@@ -263,7 +314,7 @@ impl Actor {
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
             // The agent `plan` hands over to the one that does the work.
             Becomes::Working => {
-                let agent = self.rt.agents.default_agent().to_owned();
+                let agent = self.role.here.agents.default_agent().to_owned();
                 batch.row.agent = Some(agent.clone());
                 switch.agent = Some(agent);
             }
@@ -351,7 +402,7 @@ impl Actor {
             return;
         };
         let result = match tools::find(&call.tool) {
-            Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
+            Some(tool) => tool.settle(call.given(), &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
         let mut entry = self.outcome(&settled.call, &result, finished.ms);
@@ -388,8 +439,8 @@ impl Actor {
         Some(Called { call, result, effects: Effects::default(), ms: 0 })
     }
 
-    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start or send
-    /// something. That is not done any more, so nobody may read that it was.
+    /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start, send or
+    /// load something. That is not done any more, so nobody may read that it was.
     pub(super) fn stopped_entries(
         &self,
         batch: &mut Batch,
@@ -397,7 +448,9 @@ impl Actor {
         skip: &[CallId],
         why: &str,
     ) -> Vec<Entry> {
-        let over = |called: &Called| called.result.as_ref().is_ok_and(|output| output.wait.is_none());
+        let over = |called: &Called| {
+            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+        };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         // What was done to the disk is done: the session goes where it would have gone.
         finished.retain(|called| self.moves(batch, &called.result).is_ok());
@@ -429,6 +482,8 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            board: doors.clone(),
+            catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
             worktrees: Here {
                 settings: self.rt.worktrees.clone(),
@@ -447,6 +502,7 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             hops: self.view.answering().map_or(0, |now| now.hops),
+            purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
             asked: self.view.shutdown().cloned(),

@@ -95,7 +95,6 @@ impl Actor {
             // Not that of the work: this comes after it was stopped, too.
             cancel: CancellationToken::new(),
             dir: PathBuf::from(&own.original_cwd),
-            scratch: self.rt.outputs.clone(),
             session: self.row.id.clone(),
             agent: self.row.agent.clone(),
         }

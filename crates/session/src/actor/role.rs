@@ -3,8 +3,8 @@
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
-use bytes::Bytes;
-use llm::{Provider, ToolSpec};
+use crate::settings::Here;
+use crate::toolbox::{Deferral, Toolbox};
 use proto::Action;
 use rules::Policy;
 use rules::mode::Mode;
@@ -22,21 +22,23 @@ pub(crate) struct Role {
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
-    tools: Vec<&'static dyn AnyTool>,
-    audience: Audience,
+    pub(super) toolbox: Arc<Toolbox>,
+    /// What holds in `dir`, as of when the role was taken.
+    pub(crate) here: Arc<Here>,
 }
 
 impl Role {
     /// An agent that is gone from the configuration falls back to the default one.
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
-        let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
+        let here = rt.here(&row.cwd);
+        let profile = here.agents.get(agent).or_else(|_| here.agents.get(here.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
         let grant = Grant::read(&row.policy);
-        let (mode, policy) = (grant.mode, grant.policy(&profile, &rt.agents));
+        let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents));
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
-        let agents = rt.agents.list().filter(|a| may_start(a)).map(info).collect();
+        let agents = here.agents.list().filter(|a| may_start(a)).map(info).collect();
         let mut audience = Audience { agents, coordinates: false };
         let shown = |tool: &&'static dyn AnyTool| {
             let spec = tool.spec();
@@ -46,9 +48,12 @@ impl Role {
         };
         let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
         audience.coordinates = tools.iter().all(|tool| directs(tool.spec().name));
+        let context = || here.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
+        let deferral = Deferral { search: rt.search, forking: row.fork.is_none(), context: &context };
+        let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        Self { worktree: worktree(&dir), dir, tools, audience, policy: Arc::new(policy), mode, sandboxed, profile }
+        Self { worktree: worktree(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
     }
 
     /// What the rules and the mode say to one thing a call wants.
@@ -62,16 +67,12 @@ impl Role {
         self.mode.settle(permission, said)
     }
 
-    pub(super) fn shows(&self, tool: &str) -> bool {
-        self.tools.iter().any(|shown| shown.spec().name == tool)
-    }
-
     /// Every tool, and which step of the policy takes it away, if one does.
     pub(crate) fn explained(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
         tools::BUILTIN.iter().map(|tool| {
             let spec = tool.spec();
             let only = |own: Vec<proto::Rule>| Policy { own, ..Policy::default() };
-            let step = if self.shows(spec.name) {
+            let step = if self.toolbox.has(spec.name) {
                 None
             } else if !self.profile.wants(spec.name) {
                 Some("profile")
@@ -88,21 +89,8 @@ impl Role {
         })
     }
 
-    /// The tool list as the provider is sent it.
-    pub(super) fn encode_tools(&self, provider: &dyn Provider) -> Bytes {
-        if self.tools.is_empty() {
-            return Bytes::new();
-        }
-        let spec = |tool: &&'static dyn AnyTool| {
-            let spec = tool.spec();
-            let description = tool.describe(&self.audience).unwrap_or_else(|| spec.description.trim().to_owned());
-            ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)() }
-        };
-        provider.encode_tools(&self.tools.iter().map(spec).collect::<Vec<_>>())
-    }
-
-    /// The system part: stable for as long as the role is.
-    pub(super) fn system(&self, row: &Session) -> String {
+    /// The system part: stable for as long as the role is. `deferred` are the tools the model is told by name only.
+    pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
         let mut text = self.profile.prompt.clone();
         text.push_str(&format!("\n\nYou work in `{}`", row.cwd));
         if let Some(worktree) = &row.worktree {
@@ -116,6 +104,14 @@ impl Role {
         text.push_str(&format!(". This session is `{}`; you run as the agent `{}`.", row.id, self.profile.name));
         if let Some(parent) = &row.parent {
             text.push_str(&format!(" You were started by the session `{parent}`, which gets your final answer."));
+        }
+        text.push_str(&self.here.briefing());
+        if !deferred.is_empty() {
+            text.push_str(&format!(
+                "\n\nThere are more tools than the ones described to you. Fetch what you need with `tool_search` before you \
+                 call it: {}.",
+                deferred.join(", ")
+            ));
         }
         text
     }

@@ -2,15 +2,16 @@
 
 use super::calls::{asked_event, result};
 use super::{Actor, Stop};
-use crate::doors::conversation;
 use crate::doors::mail::{NOTICE, runtime_letter};
+use crate::doors::{charge, conversation};
 use crate::now;
 use crate::view::{Answering, Open};
-use proto::entry::{Ended, Input, Notice, On, State};
-use proto::letter::{Finished, InputPart, Prompt, Provenance, Report, Sender, Settled};
+use proto::entry::{Ended, Finish, Input, Notice, On, Reply, ReplyPart, State, Text};
+use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Sender, Settled};
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
 /// Restarts a run may survive without its log growing in between; then something in it is the cause.
@@ -70,11 +71,21 @@ impl Actor {
         let report = letters.first().and_then(|letter| letter.report.clone());
         let by_person = letters.first().is_some_and(|letter| letter.from == Sender::Person);
         let mut batch = Batch::default();
+        // Settings that were changed count from the next run on. A child works within its parent's.
+        let looks = current.is_none() && self.row.parent.is_none();
+        let changed = looks && !Arc::ptr_eq(&self.rt.fresh(&self.row.cwd), &self.role.here);
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
-            batch.entries.push(Entry::Input(self.input(&mut batch.row, &letter, &run)));
+            let mut input = self.input(&mut batch.row, &letter, &run);
+            let purse = input.purse.clone();
+            let spoken = spoken(&letter).then(|| std::mem::take(&mut input.parts));
+            batch.entries.push(Entry::Input(input));
+            batch.entries.extend(spoken.map(said_already));
             match &current {
-                None => batch.runs.push(RunChange::Start { run: run.clone(), report: letter.report.clone() }),
+                None => {
+                    let (run, report) = (run.clone(), letter.report.clone());
+                    batch.runs.push(RunChange::Start { run, report, purse });
+                }
                 Some(of) if matches!(letter.body, Body::Prompt(_)) => {
                     batch.runs.push(RunChange::Alias { run: letter.id.run(), of: of.clone() });
                 }
@@ -95,8 +106,10 @@ impl Actor {
             batch.row.run = Some(batch.consume.first().map(LetterId::run));
             (batch.row.activity, batch.row.started, batch.row.ended) = (Some(at), Some(at), Some(None));
         }
-        let new_role = batch.row.agent.is_some();
+        let new_role = changed || batch.row.agent.is_some();
         self.commit(batch).await?;
+        // What came in may be the end of somebody who spent as well.
+        self.look = None;
         if current.is_none() {
             self.report = report;
         }
@@ -115,8 +128,8 @@ impl Actor {
                 Prompt::default()
             }
         };
-        let shutdown = prompt.shutdown.clone();
-        let asked = prompt.agent.filter(|agent| self.rt.agents.get(agent).is_ok());
+        let (shutdown, purse) = (prompt.shutdown.clone(), paid_by(&letter.body));
+        let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
         if let Some(agent) = asked.as_ref().filter(|agent| **agent != self.row.agent) {
             row.agent = Some(agent.clone());
         }
@@ -136,6 +149,7 @@ impl Actor {
             conversation: letter.conversation.clone(),
             until: prompt.timeout_ms.map(|limit| now() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
             shutdown,
+            purse,
         }
     }
 
@@ -202,7 +216,9 @@ impl Actor {
     /// The letter of the conversation that follows this run.
     fn next_leg(&self, run: &Answering, ending: &Ending) -> Option<Post> {
         let text = run.said.as_ref().map_or("", |(_, text)| text);
-        conversation::next(run.conversation.as_deref()?, &self.row, run.hops + 1, ending.outcome, text)
+        let mut post = conversation::next(run.conversation.as_deref()?, &self.row, run.hops + 1, ending.outcome, text)?;
+        charge(&mut post, run.pays_from());
+        Some(post)
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.
@@ -223,6 +239,7 @@ impl Actor {
             usage: used,
             cleanup: self.row.cleanup,
             worktree: self.weighed.clone(),
+            purse: self.view.answering().map(|now| now.returns_to().clone()),
             ms: self.row.started.map_or(0, |started| u64::try_from(now() - started).unwrap_or(0)),
         };
         // An answer goes on with the chain of messages that it answers; else two sessions could go on for ever.
@@ -336,6 +353,31 @@ impl Actor {
         self.add_ending(&mut batch, &ending);
         self.commit_end(batch, &ending).await
     }
+}
+
+/// Whoever causes a run pays for it.
+fn paid_by(body: &Body) -> Option<Purse> {
+    match body {
+        Body::Prompt(prompt) => prompt.purse.clone(),
+        Body::Completion(finished) => finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false }),
+        Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) => None,
+    }
+}
+
+/// Whether a letter puts words into the session's mouth.
+fn spoken(letter: &Letter) -> bool {
+    matches!(&letter.body, Body::Prompt(prompt) if prompt.spoken)
+}
+
+/// The answer of a run that somebody else has given: as the session's own, without a model.
+fn said_already(parts: Vec<InputPart>) -> Entry {
+    let text = |part| match part {
+        InputPart::Text { text } => Some(ReplyPart::Text(Text { text })),
+        InputPart::Subtask { .. } | InputPart::File { .. } => None,
+    };
+    let parts = parts.into_iter().filter_map(text).collect();
+    let (usage, model) = (Usage::default(), String::new());
+    Entry::Reply(Reply { step: 0, parts, usage, finish: Finish::Stop, model, deferred: Vec::new() })
 }
 
 fn waits_for_a_run(open: &Open) -> bool {

@@ -5,6 +5,7 @@ use super::runs::Ending;
 use super::{Actor, Handle};
 use crate::doors::{Effects, new_row};
 use crate::grant::Grant;
+use crate::settings::Fixed;
 use crate::{Agents, Between, Deps, Hub, Runtime};
 use async_trait::async_trait;
 use proto::entry::{Call, Decision, Finish, Input, On, Reply, ReplyPart, State, Waiting};
@@ -28,15 +29,18 @@ impl Processes for NoProcesses {
 
 fn runtime() -> Runtime {
     let hub = Hub::default();
+    let models = llm::Models::new("scripts".into(), BTreeMap::new());
+    let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
     Runtime::new(Deps {
+        search: config::Search::On,
+        courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
-        agents: Agents::new(&BTreeMap::new(), None, &[]).unwrap(),
+        settings: Fixed::new(agents, Arc::new(models), "offline/plain"),
         limits: config::Limits::default(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
-        default_model: "offline/plain".into(),
         between: Between::default(),
         worktrees: tools::worktree::Settings::default(),
     })
@@ -60,16 +64,25 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-    let call = Call { id: call.clone(), tool: tool.into(), input: input_json, decision: Decision::Run, wire_id: None };
+    let call = Call {
+        id: call.clone(),
+        tool: tool.into(),
+        input: input_json,
+        changed: None,
+        decision: Decision::Run,
+        wire_id: None,
+    };
     let reply = Reply {
         step: 1,
         parts: vec![ReplyPart::Call(call)],
         usage: Usage::default(),
         finish: Finish::ToolCalls,
         model: "offline/plain".into(),
+        deferred: Vec::new(),
     };
     vec![Entry::Input(input), Entry::Reply(reply)]
 }
@@ -117,10 +130,10 @@ async fn told(effects: Effects) -> (State, String) {
 #[tokio::test]
 async fn a_stopped_call_does_not_say_that_it_did_what_is_not_done_any_more() {
     assert_eq!(told(Effects::default()).await, (State::Ok, "started".into()));
-    let child = Effects { open: vec![row()], post: Vec::new() };
+    let child = Effects { open: vec![row()], ..Effects::default() };
     assert_eq!(told(child).await, (State::Interrupted, "stopped".into()));
     let abort = Body::Abort(Abort { reason: Reason::User, run: None });
-    let sent = Effects { open: Vec::new(), post: vec![letter(&SessionId::new(), Class::Control, abort)] };
+    let sent = Effects { post: vec![letter(&SessionId::new(), Class::Control, abort)], ..Effects::default() };
     assert_eq!(told(sent).await, (State::Interrupted, "stopped".into()));
 }
 

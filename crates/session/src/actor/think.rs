@@ -1,17 +1,18 @@
 //! Asking the model, and making of its reply an entry and calls.
 
 use super::calls::Judged;
+use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
-use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text};
+use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text, ToolsLoaded};
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use store::Batch;
+use store::{Batch, RunChange};
 
 /// Who answers, and what it is shown.
 pub(super) struct Mind {
@@ -19,13 +20,22 @@ pub(super) struct Mind {
     provider: Arc<dyn Provider>,
     model: Model,
     system: String,
+    /// The deferred tools that `system` names.
+    deferred: Vec<String>,
     tools: Bytes,
+    /// How many loaded tools are in `tools`.
+    loaded: usize,
 }
 
 impl Mind {
     /// Tokens a conversation may fill before room has to be made.
     pub(super) fn room(&self) -> u64 {
         self.model.context.saturating_sub(self.model.output)
+    }
+
+    /// How often it may be asked again when it fails for the moment.
+    pub(super) fn retries(&self) -> u32 {
+        self.provider.retries()
     }
 }
 
@@ -61,9 +71,11 @@ impl Actor {
         let provider = mind.provider.clone();
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
+        self.no_longer_retrying().await?;
         self.thinking = true;
         self.tasks.spawn(async move {
             let asked = async {
+                let _turn = provider.admit().await;
                 let _slot = slot.acquire().await;
                 let mut seen = |delta: Delta| {
                     if let Delta::Text(text) = delta {
@@ -95,14 +107,19 @@ impl Actor {
     /// Makes sure that the model, its tool list and the conversation in its format are at hand.
     async fn ready(&mut self, name: &str) -> Result<Result<(), proto::Error>, Stop> {
         if self.mind.as_ref().is_none_or(|mind| mind.name != name) {
-            let (provider, model) = match self.rt.model(name) {
+            let (provider, model) = match self.role.here.model(name) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };
-            let (system, tools) = (self.role.system(&self.row), self.role.encode_tools(provider.as_ref()));
-            self.mind = Some(Mind { name: name.to_owned(), provider, model, system, tools });
+            self.tell_of_tools().await?;
+            self.mind = Some(self.mind_of(name, provider, model));
         }
-        let provider = self.mind.as_ref().expect("made above").provider.clone();
+        let mind = self.mind.as_mut().expect("made above");
+        if mind.loaded != self.view.loaded().len() {
+            mind.loaded = self.view.loaded().len();
+            mind.tools = self.role.toolbox.encode(mind.provider.as_ref(), self.view.loaded());
+        }
+        let provider = mind.provider.clone();
         match &mut self.talk {
             Talk::Ready(transcript) if transcript.is_for(&provider) => {}
             Talk::Ready(_) => {
@@ -117,14 +134,45 @@ impl Actor {
         Ok(Ok(()))
     }
 
+    fn mind_of(&self, name: &str, provider: Arc<dyn Provider>, model: Model) -> Mind {
+        let toolbox = &self.role.toolbox;
+        let as_now = || toolbox.deferred().iter().map(|name| (*name).to_owned()).collect();
+        let deferred = self.view.told_first().map_or_else(as_now, <[String]>::to_vec);
+        Mind {
+            name: name.to_owned(),
+            system: self.role.system(&self.row, &deferred),
+            deferred,
+            tools: toolbox.encode(provider.as_ref(), self.view.loaded()),
+            loaded: self.view.loaded().len(),
+            provider,
+            model,
+        }
+    }
+
+    /// Tools came or went since the model was told of them: it reads that at the end of the conversation, so that what
+    /// its provider has cached stays as it is.
+    async fn tell_of_tools(&mut self) -> Result<(), Stop> {
+        let Some(told) = self.view.told() else { return Ok(()) };
+        let toolbox = &self.role.toolbox;
+        let known = |name: &str| told.iter().chain(self.view.loaded()).any(|known| known == name);
+        let added = toolbox.deferred().iter().filter(|name| !known(name)).map(|name| (*name).to_owned()).collect();
+        let gone = told.iter().filter(|name| !toolbox.has(name)).cloned().collect();
+        let change = ToolsLoaded { names: Vec::new(), added, gone };
+        if change.added.is_empty() && change.gone.is_empty() {
+            return Ok(());
+        }
+        self.commit(Batch { entries: vec![Entry::ToolsLoaded(change)], ..Batch::default() }).await
+    }
+
     /// A model call ended. `None`: it was cancelled, and whoever did that goes on from there.
     pub(super) async fn said(&mut self, said: Option<Result<llm::Reply, llm::Error>>) -> Result<(), Stop> {
         self.thinking = false;
         match said {
             None => Ok(()),
             Some(Ok(reply)) => {
+                self.tried = 0;
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
-                self.record(reply, model, Asked::ByTheModel).await
+                self.weigh(reply, model, Asked::ByTheModel).await
             }
             Some(Err(llm::Error::Overflow(_))) => {
                 let pending =
@@ -132,6 +180,9 @@ impl Actor {
                 self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
             }
             Some(Err(error)) => {
+                if self.try_again(&error).await? {
+                    return Ok(());
+                }
                 tracing::warn!(session = %self.row.id, %error, "no reply from the model");
                 self.end(Ending::error(Code::Provider, &error.to_string(), Some(error.hint()))).await
             }
@@ -148,26 +199,37 @@ impl Actor {
         };
         let parts = self.view.subtasks().iter().map(call).collect();
         let reply = llm::Reply { parts, usage: Usage::default(), finish: Finish::ToolCalls };
-        self.record(reply, String::new(), Asked::ByThePerson).await
+        self.weigh(reply, String::new(), Asked::ByThePerson).await
     }
 
     /// Stores a reply with the calls it makes, and only then starts them. A reply that ends the turn ends the run in the
     /// same commit, unless letters came in meanwhile.
-    async fn record(&mut self, reply: llm::Reply, model: String, asked: Asked) -> Result<(), Stop> {
-        let judged: Vec<(Part, Option<Judged>)> =
-            reply.parts.into_iter().map(|part| self.judged(part, asked)).collect();
+    pub(super) async fn record(&mut self, weighed: Weighed) -> Result<(), Stop> {
+        let Weighed { reply, model, asked, remarks } = weighed;
+        let mut remarks = remarks.into_iter();
+        let judge = |part: Part| {
+            let call = self.judged(&part, asked, remarks.next().flatten());
+            (part, call)
+        };
+        let judged: Vec<(Part, Option<Judged>)> = reply.parts.into_iter().map(judge).collect();
         let mut batch = Batch::default();
         let steps = self.view.answering().map_or(0, |now| now.steps);
+        let said_by_a_model = !model.is_empty() && self.view.told().is_none();
+        let mind = self.mind.as_ref().filter(|_| said_by_a_model);
         batch.entries.push(Entry::Reply(Reply {
             step: steps + u32::from(!model.is_empty()),
             parts: judged.iter().map(|(part, call)| kept(part, call.as_ref())).collect(),
             usage: reply.usage,
             finish: reply.finish,
             model,
+            deferred: mind.map(|mind| mind.deferred.clone()).unwrap_or_default(),
         }));
         batch.row.spent = Some(reply.usage);
+        let spends = self.view.answering().filter(|_| reply.usage != Usage::default());
+        batch.runs.extend(spends.map(|now| RunChange::Spend { run: now.run.clone(), usage: reply.usage }));
         batch.row.context_tokens = (reply.usage.context() > 0).then(|| reply.usage.context());
         let calls: Vec<Judged> = judged.into_iter().filter_map(|(_, call)| call).collect();
+        batch.entries.extend(self.tools_loaded(calls.iter().filter_map(Judged::loads)));
         for call in &calls {
             self.add_verdict(&mut batch, call);
         }
@@ -190,12 +252,12 @@ impl Actor {
         self.commit(batch).await
     }
 
-    fn judged(&self, part: Part, asked: Asked) -> (Part, Option<Judged>) {
-        let call = match &part {
-            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked)),
-            Part::Text(_) | Part::Reasoning(_) => None,
-        };
-        (part, call)
+    /// A call with what the rules and the hooks say to it; other parts are none.
+    pub(super) fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
+        match part {
+            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
+            Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
+        }
     }
 
     /// There is no room left in the context. Compaction itself is not built yet, so the run ends and says so.
@@ -226,7 +288,8 @@ fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
 fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
     match (part, call) {
         (Part::Text(text), _) => ReplyPart::Text(Text { text: text.clone() }),
-        (Part::Reasoning(text), _) => ReplyPart::Reasoning(Text { text: text.clone() }),
+        (Part::Reasoning(thought), _) => ReplyPart::Reasoning(thought.clone()),
+        (Part::Block(block), _) => ReplyPart::Block(block.clone()),
         (Part::Call { .. }, Some(judged)) => ReplyPart::Call(judged.call.clone()),
         (Part::Call { .. }, None) => unreachable!("every call is judged"),
     }

@@ -47,6 +47,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     })
 }
@@ -58,13 +59,14 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
             id: CallId::parse(id).unwrap(),
             tool: "read".into(),
             input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
+            changed: None,
             decision: *decision,
             wire_id: None,
         }));
     }
     let usage = Usage { input: tokens, ..Usage::default() };
     let finish = if calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
-    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into() })
+    Entry::Reply(Reply { step: 1, parts, usage, finish, model: "p/m".into(), deferred: Vec::new() })
 }
 
 fn settled(call: &str) -> Entry {
@@ -98,7 +100,7 @@ fn check(log: &[Entry], mail: &[(Class, &str)], expected: Next) {
     let view = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
     let mut inbox = Inbox::default();
     inbox.extend(mail.iter().zip(1..).map(|((class, name), at)| (at, letter(*class, name))));
-    let limits = Limits { steps: Some(3), context: 1000 };
+    let limits = Limits { steps: Some(3), context: 1000, spent: false };
     assert_eq!(decide(&view, &inbox, &limits), expected, "after {log:?} with {mail:?}");
 }
 
@@ -184,7 +186,7 @@ proptest! {
         for (entry, seq) in log[cut..].iter().zip(cut as u64 + 1..) {
             parts.apply(seq, entry);
         }
-        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500 });
+        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500, spent: false });
         prop_assert_eq!(decide(&whole, &inbox, &limits), decide(&parts, &inbox, &limits));
     }
 

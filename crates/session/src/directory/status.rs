@@ -1,10 +1,11 @@
 //! What a session is, does and may do (S10), with the reason for every tool it lacks.
 
 use crate::actor::Role;
+use crate::budget::Budget;
 use crate::directory::rows;
 use crate::grant::Grant;
 use crate::runtime::Inner;
-use proto::methods::{Budget, RuleRow, StatusReport, ToolRow};
+use proto::methods::{RuleRow, StatusReport, ToolRow};
 use proto::{Error, Rule};
 use std::sync::Arc;
 use store::{Query, Session};
@@ -19,14 +20,20 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         None => None,
     };
     let model = rt.model_of(&session);
-    let window = rt.model(&model).map_or(0, |(_, model)| model.context);
+    let window = role.here.model(&model).map_or(0, |(_, model)| model.context);
+    // One that rests has before it what its next run will have.
+    let purses = match &session.run {
+        Some(run) => rt.store.purses(run).await?,
+        None => Vec::new(),
+    };
+    let budget = Budget::of(&purses, &rt.limits);
     Ok(StatusReport {
         session_key: shown(&session.key),
         context_share: if window == 0 { 0.0 } else { session.context_tokens as f64 / window as f64 },
         tools: role.explained().map(|(name, step)| row(name, step)).collect(),
         permission: permission(&role, &session),
         children: children.iter().map(|child| shown(&child.key)).collect(),
-        budget: Budget { agents: rt.agents_left(&session.root).await?, cost_usd: rt.limits.cost_usd },
+        budget: budget.shown(),
         channel: rows::channel(&session.kind).into(),
         session_id: session.id,
         owner: session.owner,

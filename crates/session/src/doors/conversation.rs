@@ -116,6 +116,7 @@ mod tests {
             text: "hello".into(),
             wait: Duration::ZERO,
             delivery: tools::doors::Delivery::Announce,
+            spoken: false,
         };
         let mut leg = begin(&RunId::parse("run_1").unwrap(), &a, &b, &message, max);
         let (mut by, mut asked) = (&b, Vec::new());
@@ -156,6 +157,7 @@ mod tests {
             text: "hello".into(),
             wait: Duration::from_secs(1),
             delivery: tools::doors::Delivery::Announce,
+            spoken: false,
         };
         let mut leg = begin(&RunId::parse("run_1").unwrap(), &a, &b, &message, 5);
         assert!(next(&leg, &b, 1, Outcome::Error, "x").is_none());

@@ -1,19 +1,23 @@
 //! Mail (C3) and the formal questions agents put to each other (C6): whom an address means, what may be said, and the
 //! letters that say it. Nothing is written here: whoever asked commits the letters.
 
+use crate::courier::{self, Policy, Route, Undelivered};
 use crate::directory::Guard;
-use crate::runtime::Inner;
+use crate::now;
+use crate::runtime::{Arriving, Inner};
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender, Shutdown};
-use proto::methods::{MailReceipt, MailState, PeerRow, Place};
+use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId};
 use rules::access::Act;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Find, Post, Query, Session};
+use store::{Find, Hold, Parcel, Post, Query, Session};
 use tools::doors::{Mail, Mailed, Say};
 
 /// The longest message.
 const LONGEST: usize = 1 << 20;
+/// How long a message waits for a person to let it in.
+const HELD: proto::Millis = 24 * 3600 * 1000;
 /// The most agents one message reaches.
 const WIDEST: usize = 10_000;
 /// The most sessions of other trees that a list of peers shows.
@@ -40,6 +44,8 @@ pub(crate) struct Author<'a> {
 #[derive(Default)]
 pub(crate) struct Outgoing {
     pub(crate) post: Vec<Post>,
+    /// To other gateways, when those do not answer now.
+    pub(crate) send: Vec<Parcel>,
     pub(crate) mailed: Mailed,
 }
 
@@ -69,6 +75,9 @@ impl Inner {
             let why = format!("the message has {} bytes, and {LONGEST} is the most", text.len());
             return Err(Error::invalid(why).hint("put it into a file and send its path"));
         }
+        if let Some((route, to)) = courier::route(&mail.to) {
+            return self.write_abroad(author, mail, text, &route, to).await;
+        }
         let targets = match mail.to.as_str() {
             "*" => self.everybody(author).await?,
             to => vec![self.one(author, to).await?],
@@ -91,6 +100,114 @@ impl Inner {
             }
         }
         Ok(out)
+    }
+
+    /// Mail to a session of another gateway: taken over at once when that answers, else later.
+    async fn write_abroad(
+        &self,
+        author: &Author<'_>,
+        mail: &Mail,
+        text: &str,
+        route: &Route,
+        to: String,
+    ) -> Result<Outgoing, Error> {
+        let guard = self.mail_guard(author);
+        if guard.is_boxed() {
+            return Err(Guard::nothing(Act::Send, &mail.to));
+        }
+        let message = DeliverInput {
+            id: LetterId::derived("mail_", author.id).to_string(),
+            to,
+            from: author.session.map_or_else(|| "person".into(), |own| own.id.to_string()),
+            name: author.session.and_then(|own| own.name.clone()),
+            socket: None,
+            message: text.to_owned(),
+            summary: mail.summary.clone(),
+            hops: author.hops + 1,
+        };
+        let mut out = Outgoing::default();
+        // What waits for the same address goes first.
+        let waits = self.store.outbox(1000).await?.iter().any(|parcel| parcel.address == mail.to);
+        let carried = if waits { None } else { Some(self.courier.carry(route, &message, true).await) };
+        match carried {
+            Some(Ok(receipt)) => out.mailed.receipts.push(MailReceipt { to: mail.to.clone(), ..receipt }),
+            Some(Err(Undelivered { error, later: false })) => return Err(error),
+            Some(Err(Undelivered { later: true, .. })) | None => {
+                out.mailed.receipts.push(MailReceipt {
+                    to: mail.to.clone(),
+                    session_id: None,
+                    message_id: Some(message.id.clone()),
+                    state: MailState::Queued,
+                    reason: Some("the other gateway does not answer now: it gets the message when it does".into()),
+                });
+                out.send.push(Parcel {
+                    id: LetterId::derived("mail_", author.id),
+                    sender: author.session.map(|own| own.id.clone()),
+                    address: mail.to.clone(),
+                    posted: now(),
+                    body: serde_json::to_string(&message).map_err(|error| Error::internal(error.to_string()))?,
+                });
+            }
+        }
+        Ok(out)
+    }
+
+    /// A message from a session of another gateway, as its door lets it in.
+    pub(crate) async fn arrive(&self, arriving: Arriving) -> Result<(MailReceipt, store::Mail), Error> {
+        let Arriving { message, from, policy } = arriving;
+        if message.message.len() > LONGEST {
+            return Err(Error::invalid(format!("the message has more than {LONGEST} bytes")));
+        }
+        if message.hops > self.limits.hops {
+            return Err(Error::new(Code::LimitHops, "the message has come through too many sessions (`limits.hops`)"));
+        }
+        let known = BTreeMap::new();
+        let author = Author { session: None, tree: None, id: "", hops: 0, known: &known, asked: None };
+        let target = self.one(&author, message.to.trim()).await?;
+        let id = LetterId::parse(&format!("far_{}", message.id))
+            .map_err(|_| Error::invalid("`id` must be 1 to 156 of letters, digits, `_`, `.`, `:` and `-`"))?;
+        let letter = Letter {
+            id: id.clone(),
+            to: target.id.clone(),
+            from: Sender::Peer { address: from.clone() },
+            class: Class::Steer,
+            body: Body::Prompt(Prompt::text(wrapped(&from, message.summary.as_deref(), &message.message))),
+            provenance: Some(Provenance {
+                kind: "inter_session".into(),
+                source_session_key: Some(from.clone()),
+                source_tool: Some("send_message".into()),
+                hops: message.hops,
+                ..Provenance::default()
+            }),
+            conversation: None,
+            report: None,
+            expires: None,
+        };
+        let refused = target
+            .stopped
+            .then(|| "a person stopped this agent: only a person can start it again".to_owned())
+            .or_else(|| (policy == Policy::Refuse).then(|| "this gateway takes no mail from there".to_owned()));
+        let mut mail = store::Mail { at: now(), ..store::Mail::default() };
+        let state = match (&refused, policy) {
+            (Some(_), _) => MailState::Refused,
+            (None, Policy::Hold) => {
+                let (expires, queue) = (now() + HELD, self.limits.queue);
+                mail.hold.push(Hold { letter, sender: from, expires, queue: Some(queue) });
+                MailState::Held
+            }
+            (None, _) => {
+                mail.post.push(Post { letter, person: false, queue: Some(self.limits.queue) });
+                MailState::Queued
+            }
+        };
+        let receipt = MailReceipt {
+            to: message.to,
+            session_id: Some(target.id),
+            message_id: Some(id.to_string()),
+            state,
+            reason: refused,
+        };
+        Ok((receipt, mail))
     }
 
     /// Why a session that exists gets no mail.
@@ -393,7 +510,7 @@ impl Inner {
     }
 
     /// Live sessions that somebody may write to: their own tree first.
-    pub(crate) async fn peers(&self, own: Option<&Arc<Session>>) -> Result<Vec<PeerRow>, Error> {
+    pub(crate) async fn peers(&self, own: Option<&Arc<Session>>, local: bool) -> Result<Vec<PeerRow>, Error> {
         let known = BTreeMap::new();
         let author = Author { session: own, tree: own.map(|own| &**own), id: "", hops: 0, known: &known, asked: None };
         let mut peers = Vec::new();
@@ -407,6 +524,9 @@ impl Inner {
         let page = self.store.list(&query).await?;
         let others = page.sessions.iter().filter(elsewhere).take(PEERS);
         peers.extend(others.map(|row| self.peer(&author, row, Place::Machine)));
+        if !local && !guard.is_boxed() {
+            peers.extend(self.courier.peers().await);
+        }
         Ok(peers)
     }
 

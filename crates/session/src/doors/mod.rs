@@ -3,6 +3,7 @@
 //! Nothing is written here. Children and letters are prepared, and the commit of the call makes them exist: a crash leaves
 //! either the call's outcome with all that follows from it, or neither.
 
+mod board;
 pub(crate) mod conversation;
 pub(crate) mod mail;
 mod office;
@@ -14,16 +15,17 @@ pub(crate) use spawner::{Order, new_row};
 use crate::directory::{Directory, Guard};
 use crate::runtime::Inner;
 use async_trait::async_trait;
+use proto::letter::Purse;
 use proto::letter::Shutdown;
 use proto::message::History;
 use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, PeerRow, SessionInfo, StatusReport};
-use proto::{Action, CallId, Error, SessionId};
+use proto::{Action, Body, CallId, Error, RunId, SessionId};
 use rules::Policy;
 use rules::mode::Mode;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use store::{Post, Session};
+use store::{Parcel, Post, Session};
 
 /// The session that makes a call, as it was when it made it.
 pub(crate) struct Caller {
@@ -35,6 +37,8 @@ pub(crate) struct Caller {
     pub(crate) sandboxed: bool,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
+    /// The run whose purse pays for what it causes.
+    pub(crate) purse: Option<RunId>,
     pub(crate) mode: Mode,
     /// Whom names meant when it last heard of them.
     pub(crate) known: Arc<BTreeMap<String, SessionId>>,
@@ -47,11 +51,19 @@ pub(crate) struct Caller {
 pub(crate) struct Effects {
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Post>,
+    pub(crate) send: Vec<Parcel>,
 }
 
 impl Effects {
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.post.is_empty()
+        self.open.is_empty() && self.post.is_empty() && self.send.is_empty()
+    }
+}
+
+/// Whoever causes a run pays for it, unless the letter says who does.
+pub(crate) fn charge(post: &mut Post, of: &RunId) {
+    if let Body::Prompt(prompt) = &mut post.letter.body {
+        prompt.purse.get_or_insert_with(|| Purse { of: of.clone(), allotted: None, fresh: false });
     }
 }
 
@@ -71,7 +83,11 @@ impl Doors {
 
     /// What has been prepared; the next look finds nothing.
     pub(crate) fn effects(&self) -> Effects {
-        std::mem::take(&mut self.effects.lock().expect("no holder of this lock panics"))
+        let mut effects = std::mem::take(&mut *self.effects.lock().expect("no holder of this lock panics"));
+        if let Some(purse) = &self.caller.purse {
+            effects.post.iter_mut().for_each(|post| charge(post, purse));
+        }
+        effects
     }
 
     fn prepare(&self, change: impl FnOnce(&mut Effects)) {
@@ -100,7 +116,8 @@ impl tools::Directory for Doors {
 
     fn agents(&self) -> Vec<AgentRow> {
         let allowed = |name: &str| self.caller.policy.judge("task", name).action != Action::Deny;
-        let agents = self.rt.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
+        let here = self.rt.here(&self.caller.row.cwd);
+        let agents = here.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
         agents.map(crate::agents::Profile::row).collect()
     }
 
@@ -113,7 +130,7 @@ impl tools::Directory for Doors {
     }
 
     async fn peers(&self) -> Result<Vec<PeerRow>, Error> {
-        self.rt.peers(Some(&self.caller.row)).await
+        self.rt.peers(Some(&self.caller.row), false).await
     }
 }
 

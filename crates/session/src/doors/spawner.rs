@@ -3,18 +3,20 @@
 use super::Doors;
 use super::mail::agent_name;
 use crate::agents::Profile;
+use crate::budget::{self, Budget};
 use crate::grant::Grant;
 use crate::now;
 use crate::runtime::{Inner, directory};
+use crate::settings::Here;
 use async_trait::async_trait;
-use proto::letter::{Prompt, Provenance, Report, Sender};
-use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, SessionId, Status};
+use proto::letter::{Allotment, Prompt, Provenance, Purse, Report, Sender};
+use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, RunId, SessionId, Status};
 use rules::Policy;
 use rules::mode::{MODES, Mode};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Post, Session};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,8 @@ pub(crate) struct Order<'a> {
     pub(crate) from: Sender,
     /// How many sessions came before in a chain of messages: a child does not begin a new one.
     pub(crate) hops: u32,
+    /// The run whose purse pays for it; a person's wish pays for itself.
+    pub(crate) purse: Option<&'a RunId>,
     /// Children prepared and not yet committed.
     pub(crate) planned: &'a AtomicU64,
 }
@@ -59,6 +63,7 @@ impl Spawner for Doors {
             call: request.waits.then_some(&self.call),
             from: Sender::Session { id: self.caller.row.id.clone() },
             hops: self.caller.hops,
+            purse: self.caller.purse.as_ref(),
             planned: &self.planned,
         };
         let child = self.rt.plan(order, request).await?;
@@ -73,20 +78,25 @@ impl Spawner for Doors {
 impl Inner {
     /// Checks a request in the order of the contract (S8) and prepares the child.
     pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
-        let profile = if request.fork { self.fork_as(&order)? } else { self.agent_for(&order, &request)? };
+        let here = self.settings.at(Path::new(&order.parent.cwd))?;
+        let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
         if let Some(model) = &request.model {
-            self.model(model)?;
+            here.model(model)?;
         }
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
         let name = request.name.as_deref().map(agent_name).transpose()?;
         let mode = mode_of(&order, request.mode.as_deref())?;
         let (session, open) = match &request.resume {
-            Some(child) => (self.child_of(order.parent, child, &profile.name).await?, None),
+            Some(child) => {
+                let child = self.child_of(order.parent, child, &profile.name).await?;
+                self.check_budget(&order, request.budget, None).await?;
+                (child, None)
+            }
             None => {
                 if let Some(name) = &name {
                     self.check_name(&order, name).await?;
                 }
-                self.check_room(&order).await?;
+                self.check_room(&order, request.budget).await?;
                 let mut row = self.child_row(&order, &request, profile, mode)?;
                 (row.label, row.name) = (label.clone(), name.clone());
                 if request.isolated
@@ -102,7 +112,8 @@ impl Inner {
         let body = Prompt {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-            ..Prompt::text(with_attachments(&brief(&request), &attachments))
+            purse: Some(self.purse(&order, request.budget, open.is_some())),
+            ..Prompt::text(with_attachments(&brief(&request), &attachments, request.mount.as_deref()))
         };
         let letter = Letter {
             id: order.letter.clone(),
@@ -135,35 +146,6 @@ impl Inner {
         Ok(Child { open, post: Post { letter, person: false, queue: Some(self.limits.queue) }, spawned })
     }
 
-    fn agent_for(&self, order: &Order<'_>, request: &Spawn) -> Result<&Profile, Error> {
-        let name = request.agent.as_deref().unwrap_or(&order.parent.owner);
-        let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
-        let Some(profile) = self.agents.get(name).ok().filter(usable) else {
-            let can: Vec<&str> = self.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
-            let name: String = name.chars().take(64).collect();
-            let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
-            return Err(Error::not_found(why));
-        };
-        if order.policy.judge("task", &profile.name).action == Action::Deny {
-            let why = format!("this session may not start the agent `{}`", profile.name);
-            return Err(Error::new(Code::ForbiddenAgent, why));
-        }
-        Ok(profile)
-    }
-
-    /// A fork goes on as what its parent is, and never forks itself: nobody would know which of them is meant.
-    fn fork_as(&self, order: &Order<'_>) -> Result<&Profile, Error> {
-        let parent = order.parent;
-        if parent.fork.as_ref().is_some_and(|fork| parent.parent.as_ref() == Some(&fork.of)) {
-            let why = "a fork cannot fork: start a fresh agent with `subagent_type`, or do it yourself";
-            return Err(Error::new(Code::ForbiddenDepth, why));
-        }
-        if order.policy.judge("task", tools::agent::FORK).action == Action::Deny {
-            return Err(Error::new(Code::ForbiddenAgent, "this session may not fork itself"));
-        }
-        self.agents.get(&parent.agent)
-    }
-
     /// The commit would refuse it as well; here the caller can still be told what to do.
     async fn check_name(&self, order: &Order<'_>, name: &str) -> Result<(), Error> {
         let find = store::Find::Named { root: order.parent.root.clone(), name: name.to_owned() };
@@ -177,7 +159,7 @@ impl Inner {
         }
     }
 
-    async fn check_room(&self, order: &Order<'_>) -> Result<(), Error> {
+    async fn check_room(&self, order: &Order<'_>, budget: Option<Allotment>) -> Result<(), Error> {
         let limits = &self.limits;
         if order.parent.depth >= limits.depth {
             let why =
@@ -193,19 +175,51 @@ impl Inner {
             );
             return Err(Error::new(Code::LimitChildren, format!("{why}: wait for some to end")));
         }
-        if self.agents_left(&order.parent.root).await? == 0 {
+        let planned = order.planned.load(Ordering::SeqCst) - 1;
+        let checked = self.check_budget(order, budget, Some(planned)).await;
+        if checked.is_err() {
             order.planned.fetch_sub(1, Ordering::SeqCst);
-            let why = format!("this tree has started {} sessions, which is the limit (`limits.agents`)", limits.agents);
-            return Err(Error::new(Code::LimitBudget, why));
         }
-        Ok(())
+        checked
     }
 
-    /// Sessions a tree may still start in the run of its root.
-    pub(crate) async fn agents_left(&self, root: &SessionId) -> Result<u64, Error> {
-        let since = self.store.session(root).await?.and_then(|root| root.started).unwrap_or(0);
-        let started = self.store.born_since(root, since).await?;
-        Ok(u64::from(self.limits.agents).saturating_sub(started))
+    /// Whether the purse reaches for one more run, and for what it is to get for itself. `planned` sessions are on their
+    /// way, when a new one is to be made.
+    async fn check_budget(
+        &self,
+        order: &Order<'_>,
+        asked: Option<Allotment>,
+        planned: Option<u64>,
+    ) -> Result<(), Error> {
+        let Some(purse) = order.purse else { return Ok(()) };
+        let budget = Budget::of(&self.store.purses(purse).await?, &self.limits);
+        let broke = |why: String, hint: &str| Err(Error::new(Code::LimitBudget, why).hint(hint));
+        if let Some(spent) = budget.spent() {
+            return broke(format!("the budget is spent: {spent}"), "say what was done and what is left to do");
+        }
+        if let Some(most) = planned.and_then(|planned| budget.no_agents(planned)) {
+            return broke(format!("this run has started all it may: {most}"), "do the rest yourself");
+        }
+        match asked.and_then(|asked| budget.lacks(asked)) {
+            Some(why) => broke(format!("the budget does not reach: {why}"), "ask for less, or leave `budget` out"),
+            None => Ok(()),
+        }
+    }
+
+    /// Who pays for a child's run.
+    fn purse(&self, order: &Order<'_>, asked: Option<Allotment>, fresh: bool) -> Purse {
+        match order.purse {
+            Some(of) => Purse { of: of.clone(), allotted: asked, fresh },
+            None => {
+                let (limits, asked) = (budget::limits(&self.limits), asked.unwrap_or_default());
+                let allotted = Allotment {
+                    cost_usd: asked.cost_usd.or(limits.cost_usd),
+                    tokens: asked.tokens.or(limits.tokens),
+                    agents: asked.agents.or(limits.agents),
+                };
+                Purse { of: order.letter.run(), allotted: Some(allotted), fresh: false }
+            }
+        }
     }
 
     async fn child_of(&self, parent: &Session, child: &SessionId, agent: &str) -> Result<Session, Error> {
@@ -259,7 +273,6 @@ impl Inner {
             processes: self.processes.clone(),
             cancel: CancellationToken::new(),
             dir: PathBuf::from(&row.cwd),
-            scratch: self.outputs.clone(),
             session: row.id.clone(),
             agent: row.agent.clone(),
         };
@@ -283,6 +296,35 @@ impl Inner {
     fn attachments(&self, session: &SessionId) -> PathBuf {
         self.outputs.join("attachments").join(session.as_str())
     }
+}
+
+fn agent_for<'h>(order: &Order<'_>, request: &Spawn, here: &'h Here) -> Result<&'h Profile, Error> {
+    let name = request.agent.as_deref().unwrap_or(&order.parent.owner);
+    let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
+    let Some(profile) = here.agents.get(name).ok().filter(usable) else {
+        let can: Vec<&str> = here.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
+        let name: String = name.chars().take(64).collect();
+        let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
+        return Err(Error::not_found(why));
+    };
+    if order.policy.judge("task", &profile.name).action == Action::Deny {
+        let why = format!("this session may not start the agent `{}`", profile.name);
+        return Err(Error::new(Code::ForbiddenAgent, why));
+    }
+    Ok(profile)
+}
+
+/// A fork goes on as what its parent is, and never forks itself: nobody would know which of them is meant.
+fn fork_as<'h>(order: &Order<'_>, here: &'h Here) -> Result<&'h Profile, Error> {
+    let parent = order.parent;
+    if parent.fork.as_ref().is_some_and(|fork| parent.parent.as_ref() == Some(&fork.of)) {
+        let why = "a fork cannot fork: start a fresh agent with `subagent_type`, or do it yourself";
+        return Err(Error::new(Code::ForbiddenDepth, why));
+    }
+    if order.policy.judge("task", tools::agent::FORK).action == Action::Deny {
+        return Err(Error::new(Code::ForbiddenAgent, "this session may not fork itself"));
+    }
+    here.agents.get(&parent.agent)
 }
 
 /// The mode that is asked for; without one a child plans when its parent does, and else asks.
@@ -343,13 +385,16 @@ fn keep(dir: &PathBuf, files: &[Attachment]) -> Result<Vec<(String, String, Stri
     Ok(receipts)
 }
 
-fn with_attachments(prompt: &str, files: &[(String, String, String)]) -> String {
+fn with_attachments(prompt: &str, files: &[(String, String, String)], mount: Option<&str>) -> String {
     let mut text = prompt.to_owned();
     if !files.is_empty() {
         text.push_str("\n\nAttached files:");
     }
     for (_, path, _) in files {
         let _ = write!(text, "\n- {path}");
+    }
+    if let Some(mount) = mount.filter(|_| !files.is_empty()) {
+        let _ = write!(text, "\nWhoever attached them would like them at `{mount}`.");
     }
     text
 }

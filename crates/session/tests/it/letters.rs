@@ -297,7 +297,9 @@ async fn children_lack_the_session_tools_unless_the_spawn_grants_them() {
         (true, _) => {
             let mut tools = received.tools();
             tools.sort();
-            Reply::text(tools.join(" "))
+            let system = received.last("system").unwrap();
+            let named = system.split_once("before you call it: ").map_or("", |(_, names)| names);
+            Reply::text(format!("{} {named}", tools.join(" ")).trim())
         }
         _ => Reply::text("done"),
     })
@@ -308,7 +310,7 @@ async fn children_lack_the_session_tools_unless_the_spawn_grants_them() {
     let reply = |n: usize| results[n]["reply"].as_str().unwrap().to_owned();
     let (plain, narrow) = if reply(0).contains("bash") { (reply(0), reply(1)) } else { (reply(1), reply(0)) };
     assert!(!plain.contains("sessions_list") && !plain.contains("task") && plain.contains("subagents"), "{plain}");
-    assert_eq!(narrow, "read sessions_list");
+    assert_eq!(narrow, "read sessions_list", "without a search nothing is deferred");
     assert!(results.iter().all(|result| result["outcome"] == json!("ok")));
 }
 
@@ -376,4 +378,54 @@ async fn a_person_spawns_without_a_model_turn() {
     let last = world.rt.prompt(prompt).await.unwrap();
     world.end(&last.run).await;
     assert!(world.transcript(&posted.session.id).await.contains("The agent `general`"));
+}
+
+#[tokio::test]
+async fn words_put_into_a_childs_mouth_stand_as_its_own() {
+    let world = World::new(|received| {
+        let user = received.last("user").unwrap();
+        match (user.as_str(), step(received)) {
+            ("go", 0) => Reply::calls([(
+                "sessions_spawn",
+                json!({"task": "sit", "label": "kid", "mode": "session", "background": false}),
+            )]),
+            ("go", 1) => Reply::calls([(
+                "sessions_send",
+                json!({"label": "kid", "role": "assistant", "message": "I like tea."}),
+            )]),
+            ("go", 2) => Reply::calls([("sessions_send", json!({"label": "kid", "message": "what do you like?"}))]),
+            ("what do you like?", _) => Reply::text(received.last("assistant").unwrap()),
+            _ => Reply::text("sitting"),
+        }
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let results = results(&world, &posted).await;
+    assert_eq!((&results[1]["status"], &results[1]["reply"]), (&json!("ok"), &json!("I like tea.")), "{results:?}");
+    assert_eq!(results[2]["reply"], json!("I like tea."));
+    let child = &world.children(&posted.session.id).await[0];
+    let input = proto::methods::HistoryInput { session_key: child.id.to_string(), ..Default::default() };
+    let history = world.rt.directory().history(&input).await.unwrap();
+    let said: Vec<Value> = history.messages.iter().map(|m| json!([m.role, m.content])).collect();
+    assert_eq!(said[2], json!(["assistant", "I like tea."]), "{said:?}");
+}
+
+#[tokio::test]
+async fn nobody_puts_words_into_the_mouth_of_whom_they_do_not_control() {
+    let mut world = World::new(|received| match (received.last("user").unwrap().as_str(), step(received)) {
+        ("go", 0) => Reply::calls([(
+            "sessions_send",
+            json!({"sessionKey": "other", "role": "assistant", "message": "I agree."}),
+        )]),
+        _ => Reply::text("fine"),
+    })
+    .await;
+    let other = labelled(&world, "other", "hi").await;
+    world.end(&other.run).await;
+    world.allow("control", "tree").await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let result = &results(&world, &posted).await[0];
+    assert_eq!((&result["status"], &result["code"]), (&json!("forbidden"), &json!("forbidden_visibility")), "{result}");
 }

@@ -1,10 +1,14 @@
 //! Whole sessions: a script goes in at the model's end, what a person would see comes out.
 
 mod access;
+mod board;
 mod children;
 mod crashes;
+mod hooks;
 mod letters;
 mod limits;
 mod mail;
+mod tool_search;
 mod turns;
+mod wires;
 mod world;

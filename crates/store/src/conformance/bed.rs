@@ -173,6 +173,7 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         provenance: None,
         conversation: None,
         until: None,
+        purse: None,
         shutdown: None,
     })
 }

@@ -67,7 +67,7 @@ pub async fn a_refused_commit_changes_nothing(bed: Bed) {
     let batch = Batch {
         open: vec![free.clone(), child(&session, "a")],
         row: RowChange { status: Some(Status::Running), ..RowChange::default() },
-        runs: vec![crate::RunChange::Start { run: RunId::parse("other").unwrap(), report: None }],
+        runs: vec![crate::RunChange::Start { run: RunId::parse("other").unwrap(), report: None, purse: None }],
         ..bed::take(&[&letter])
     };
     assert!(matches!(bed.commit(&session, batch).await, Err(Error::Taken { .. })));

@@ -2,8 +2,8 @@
 
 use super::Bed;
 use super::bed::{child, control, notice, prompt, request, root, take};
-use crate::{Batch, Error, Fence, Mail, Post, RowChange};
-use proto::{Class, LetterId, Status};
+use crate::{Batch, Error, Fence, Mail, Parcel, Post, RowChange};
+use proto::{Class, LetterId, SessionId, Status};
 
 pub async fn a_letter_is_consumed_exactly_once(bed: Bed) {
     let session = bed.root("a").await;
@@ -224,4 +224,28 @@ pub async fn a_watcher_finds_what_a_letter_became(bed: Bed) {
     assert_eq!(seen.iter().map(|kept| kept.seq).collect::<Vec<_>>(), [2, 3]);
     let newest = bed.store.cursor().await.unwrap();
     assert_eq!(bed.store.cursor_before(&LetterId::new()).await.unwrap(), newest);
+}
+
+pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
+    let session = bed.root("a").await;
+    let parcel = |name: &str, sender: Option<&SessionId>| Parcel {
+        id: LetterId::parse(name).unwrap(),
+        sender: sender.cloned(),
+        address: "bridge:office/main".into(),
+        posted: 3,
+        body: "hello".into(),
+    };
+    let (first, second) = (parcel("mail_1", Some(&session.id)), parcel("mail_2", None));
+    bed.commit(&session, Batch { send: vec![first.clone()], ..Batch::default() }).await.unwrap();
+    // The same one again is the same one.
+    let mail = Mail { send: vec![second.clone(), first.clone()], ..Mail::default() };
+    bed.store.deliver(mail).await.unwrap();
+    assert_eq!(bed.store.outbox(10).await.unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(bed.store.outbox(1).await.unwrap(), [first.clone()]);
+    bed.store.deliver(Mail { sent: vec![first.id.clone()], ..Mail::default() }).await.unwrap();
+    assert_eq!(bed.store.outbox(10).await.unwrap(), [second]);
+    // A commit that is refused sends nothing.
+    let refused = bed.commit(&session, Batch { send: vec![first], expect_unread: Some(7), ..Batch::default() }).await;
+    assert!(matches!(refused, Err(Error::Unread(_))));
+    assert_eq!(bed.store.outbox(10).await.unwrap().len(), 1);
 }

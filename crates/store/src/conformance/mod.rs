@@ -9,6 +9,7 @@ mod held;
 mod lists;
 mod logs;
 mod mail;
+mod purses;
 mod work;
 
 pub use bed::Bed;
@@ -17,6 +18,7 @@ pub use held::*;
 pub use lists::*;
 pub use logs::*;
 pub use mail::*;
+pub use purses::*;
 pub use work::*;
 
 /// One test per named rule for the backend that `$open` opens.
@@ -97,6 +99,7 @@ macro_rules! every_rule {
             held_letters_are_bounded_per_receiver,
             held_letters_come_in_pages,
             letters_between_sessions_are_listed,
+            the_outbox_keeps_what_others_do_not_have_yet,
             a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,
@@ -124,6 +127,9 @@ macro_rules! every_rule {
             circles_of_waits_are_seen,
             a_wait_needs_somebody_to_wait_for,
             a_spawn_is_one_commit,
+            a_purse_is_the_sum_of_what_spends_from_it,
+            what_a_run_gets_for_itself_comes_back_at_its_end,
+            nobody_gets_more_than_a_purse_holds,
             checking_finds_nothing_in_a_sound_store,
             checking_names_what_is_wrong,
         }

@@ -53,7 +53,7 @@ pub async fn a_prompt_queues_its_run(bed: Bed) {
 pub async fn a_run_is_started_and_ended(bed: Bed) {
     let session = bed.root("a").await;
     let run = bed.post(request(&session)).await.unwrap().letter.run();
-    change(&bed, &session, 10, vec![RunChange::Start { run: run.clone(), report: None }]).await;
+    change(&bed, &session, 10, vec![RunChange::Start { run: run.clone(), report: None, purse: None }]).await;
     let read = bed.store.run(&run).await.unwrap().unwrap();
     assert_eq!((read.created, read.started, read.ended), (2, Some(10), None));
     change(&bed, &session, 20, vec![RunChange::End(end(&run))]).await;
@@ -67,7 +67,7 @@ pub async fn mail_that_opens_a_run_makes_its_row(bed: Bed) {
     let session = bed.root("a").await;
     let run = RunId::new();
     let report = Some(Report { session: session.id.clone(), call: None, late: false });
-    change(&bed, &session, 10, vec![RunChange::Start { run: run.clone(), report: report.clone() }]).await;
+    change(&bed, &session, 10, vec![RunChange::Start { run: run.clone(), report: report.clone(), purse: None }]).await;
     let read = bed.store.run(&run).await.unwrap().unwrap();
     assert_eq!((read.created, read.started, read.report), (10, Some(10), report));
 }
@@ -78,7 +78,7 @@ pub async fn an_alias_leads_to_the_run_it_joined(bed: Bed) {
     let steered = bed.post(prompt(&session, Class::Steer)).await.unwrap().letter.run();
     let again = bed.post(prompt(&session, Class::Steer)).await.unwrap().letter.run();
     let alias = |run: &RunId, of: &RunId| RunChange::Alias { run: run.clone(), of: of.clone() };
-    let start = RunChange::Start { run: run.clone(), report: None };
+    let start = RunChange::Start { run: run.clone(), report: None, purse: None };
     change(&bed, &session, 10, vec![start, alias(&steered, &run)]).await;
     // Of an alias, and of itself: both end at the one run.
     change(&bed, &session, 11, vec![alias(&again, &steered), alias(&run, &run)]).await;

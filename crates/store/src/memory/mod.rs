@@ -2,13 +2,14 @@
 
 mod board;
 mod messages;
+mod purses;
 mod state;
 mod table;
 
 use crate::ready::{Done, Ready};
 use crate::{
     Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, PageKey, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
+    Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
@@ -247,12 +248,8 @@ impl Store for Memory {
         })
     }
 
-    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
-        self.read(|state| {
-            let born =
-                |row: &&Row| row.session.root == *root && row.session.parent.is_some() && row.session.created >= at;
-            Ok(state.sessions.rows().values().filter(born).count() as u64)
-        })
+    async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error> {
+        self.read(|state| Ok(purses::chain(state, run)))
     }
 
     async fn waits_for(&self, from: &SessionId, to: &SessionId) -> Result<bool, Error> {
@@ -264,6 +261,10 @@ impl Store for Memory {
             }
             Ok(reached.contains(to))
         })
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.read(|state| Ok(state.outbox.rows().values().take(limit).cloned().collect()))
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

@@ -1,10 +1,12 @@
 //! The tables in memory, and what a commit and a delivery do to them.
 
 use super::messages::HeldRow;
+use super::purses;
 use super::table::Table;
+use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere};
-use crate::{Ask, Error, Fence, Kept, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
-use proto::letter::Report;
+use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use proto::letter::{Purse, Report};
 use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
 
@@ -22,6 +24,8 @@ pub(super) struct State {
     pub(super) asks: Table<AskId, Ask>,
     pub(super) waits: Table<CallId, (SessionId, SessionId)>,
     pub(super) board: Table<(SessionId, u64), BoardTask>,
+    /// In the order they came in.
+    pub(super) outbox: Table<u64, Parcel>,
     /// Answers by idempotency key.
     pub(super) calls: Table<String, String>,
 }
@@ -39,7 +43,7 @@ pub(super) struct Stored {
     pub(super) place: u64,
     pub(super) to: SessionId,
     pub(super) class: Class,
-    pub(super) sender: Option<SessionId>,
+    pub(super) sender: Option<String>,
     pub(super) posted: Millis,
     pub(super) consumed: Option<Millis>,
     pub(super) body: Option<Arc<str>>,
@@ -61,6 +65,7 @@ impl Stored {
 pub(super) struct RunRow {
     pub(super) run: Run,
     pub(super) alias_of: Option<RunId>,
+    pub(super) purse: Option<Purse>,
 }
 
 impl State {
@@ -76,7 +81,8 @@ impl State {
     }
 
     fn settle(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, outbox, calls } = self;
+        outbox.settle();
         sessions.settle();
         kept.settle();
         logs.settle();
@@ -91,7 +97,8 @@ impl State {
     }
 
     fn take_back(&mut self) {
-        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, calls } = self;
+        let Self { sessions, kept, logs, letters, unread, held, runs, asks, waits, board, outbox, calls } = self;
+        outbox.take_back();
         sessions.take_back();
         kept.take_back();
         logs.take_back();
@@ -138,6 +145,15 @@ impl State {
         for release in &work.release {
             receipts.extend(self.release(release, work.at)?);
         }
+        for parcel in &work.send {
+            self.send(parcel);
+        }
+        for id in &work.sent {
+            let place = self.outbox.rows().iter().find(|(_, parcel)| parcel.id == *id).map(|(place, _)| *place);
+            if let Some(place) = place {
+                self.outbox.remove(&place);
+            }
+        }
         if let Some((session, _)) = &work.by {
             self.change_runs(session, work)?;
             self.change_asks(session, &work.asks);
@@ -151,6 +167,13 @@ impl State {
             }
         }
         Ok(Done { epoch, seq, receipts, returned, task: None })
+    }
+
+    fn send(&mut self, parcel: &Parcel) {
+        if self.outbox.rows().values().all(|known| known.id != parcel.id) {
+            let place = self.outbox.rows().last_key_value().map_or(0, |(place, _)| place + 1);
+            self.outbox.put(place, parcel.clone());
+        }
     }
 
     fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {
@@ -273,6 +296,10 @@ impl State {
         if posting.queue.is_some_and(|queue| receiver.pending >= queue) {
             return Err(Error::QueueFull(posting.to.clone()));
         }
+        let run = posting.id.run();
+        if let Some((above, asked)) = posting.run.as_ref().and_then(|opens| opens.taken(&run)) {
+            check_purses(&purses::chain(self, above), asked)?;
+        }
         let class = posting.class_for(receiver.status.is_busy());
         self.insert_letter(posting, class, at);
         self.sessions.change(&posting.to, |row| {
@@ -281,8 +308,8 @@ impl State {
                 (row.session.status, row.session.ended) = (Status::Queued, None);
             }
         });
-        if let Some(report) = &posting.run {
-            self.queue_run(&receiver, &posting.id.run(), report.clone(), at);
+        if let Some(opens) = &posting.run {
+            self.queue_run(&receiver, &posting.id.run(), opens.report.clone(), opens.purse.as_ref(), at);
         }
         Ok(receipt(class, false))
     }
@@ -304,7 +331,7 @@ impl State {
         self.letters.put(posting.id.clone(), letter);
     }
 
-    fn queue_run(&mut self, session: &Session, id: &RunId, report: Option<Report>, at: Millis) {
+    fn queue_run(&mut self, session: &Session, id: &RunId, report: Option<Report>, purse: Option<&Purse>, at: Millis) {
         if self.runs.get(id).is_some() {
             return;
         }
@@ -323,26 +350,29 @@ impl State {
             answer: None,
             usage: Usage::default(),
         };
-        self.runs.put(id.clone(), RunRow { run, alias_of: None });
+        self.runs.put(id.clone(), RunRow { run, alias_of: None, purse: purse.cloned() });
     }
 
     fn change_runs(&mut self, session: &SessionId, work: &Ready) -> Result<(), Error> {
         let session = self.known(session)?.clone();
         for change in &work.runs {
             match change {
-                RunChange::Start { run, report } => {
-                    self.queue_run(&session, run, report.clone(), work.at);
+                RunChange::Start { run, report, purse } => {
+                    self.queue_run(&session, run, report.clone(), purse.as_ref(), work.at);
                     self.runs.change(run, |row| row.run.started = Some(work.at));
                 }
                 RunChange::Alias { run, of } => {
-                    self.queue_run(&session, run, None, work.at);
+                    self.queue_run(&session, run, None, None, work.at);
                     if run != of {
                         let target = self.runs.get(of).and_then(|row| row.alias_of.clone()).unwrap_or(of.clone());
                         self.runs.change(run, |row| row.alias_of = Some(target));
                     }
                 }
+                RunChange::Spend { run, usage } => {
+                    self.runs.change(run, |row| row.run.usage += *usage);
+                }
                 RunChange::End(end) => {
-                    self.queue_run(&session, &end.run, None, work.at);
+                    self.queue_run(&session, &end.run, None, None, work.at);
                     self.runs.change(&end.run, |row| end_run(&mut row.run, end, work.at));
                 }
             }

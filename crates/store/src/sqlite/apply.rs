@@ -3,10 +3,13 @@
 //! An `Err` may leave rows half changed: the writer takes the operation back (see [`super::writer`]).
 
 use super::fault::Result;
+use super::purses;
 use super::value::{int, json, session_id, status, text, word};
+use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
-use proto::{Class, Millis, RunId, SessionId, Status};
+use proto::letter::Purse;
+use proto::{Class, Millis, RunId, SessionId, Status, Usage};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Params, params, params_from_iter};
 use std::collections::HashMap;
@@ -260,6 +263,21 @@ impl Desk<'_> {
         for release in &work.release {
             receipts.extend(self.release(release)?);
         }
+        for parcel in &work.send {
+            self.run(
+                "INSERT OR IGNORE INTO outbox (id, sender, address, posted, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![
+                    parcel.id.as_str(),
+                    parcel.sender.as_ref().map(SessionId::as_str),
+                    parcel.address,
+                    parcel.posted,
+                    parcel.body
+                ],
+            )?;
+        }
+        for id in &work.sent {
+            self.run("DELETE FROM outbox WHERE id = ?1", [id.as_str()])?;
+        }
         Ok(receipts)
     }
 
@@ -407,6 +425,7 @@ impl Desk<'_> {
         }
         let receiver = self.receiver(&posting.to)?;
         self.check_room(posting, &receiver)?;
+        self.check_purse(posting)?;
         let class = posting.class_for(receiver.status.is_busy());
         self.run(
             "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -416,7 +435,7 @@ impl Desk<'_> {
                 receiver.tree,
                 word(&class)?,
                 self.at,
-                posting.sender.as_ref().map(SessionId::as_str),
+                posting.sender,
                 posting.body
             ],
         )?;
@@ -424,9 +443,9 @@ impl Desk<'_> {
         if class != Class::Control && !receiver.status.is_busy() {
             self.run("UPDATE sessions SET status = 'queued', ended = NULL WHERE n = ?1", [receiver.n])?;
         }
-        if let Some(report) = &posting.run {
+        if let Some(opens) = &posting.run {
             let place = Place { n: receiver.n, tree: receiver.tree, root: posting.to.clone() };
-            self.queue_run(&place, &posting.id.run(), report.as_ref())?;
+            self.queue_run(&place, &posting.id.run(), opens.report.as_ref(), opens.purse.as_ref())?;
         }
         Ok(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: false })
     }
@@ -463,17 +482,43 @@ impl Desk<'_> {
         Ok(())
     }
 
+    /// What a run gets for itself has to be there at this moment: two that ask at once cannot both have the last of it.
+    fn check_purse(&self, posting: &Posting) -> Result<()> {
+        let run = posting.id.run();
+        if let Some((above, asked)) = posting.run.as_ref().and_then(|opens| opens.taken(&run)) {
+            check_purses(&purses::chain(self.connection, above)?, asked)?;
+        }
+        Ok(())
+    }
+
     /// Makes the run's row if there is none.
-    fn queue_run(&self, place: &Place, run: &RunId, report: Option<&proto::letter::Report>) -> Result<()> {
+    fn queue_run(
+        &self,
+        place: &Place,
+        run: &RunId,
+        report: Option<&proto::letter::Report>,
+        purse: Option<&Purse>,
+    ) -> Result<()> {
+        let allotted = purse.and_then(|purse| purse.allotted);
+        let above = purse.filter(|purse| allotted.is_some() && purse.of != *run).map(|purse| purse.of.as_str());
+        let allotted = allotted.unwrap_or_default();
         self.run(
-            "INSERT OR IGNORE INTO runs (id, session, tree, report, report_to, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR IGNORE INTO runs (id, session, tree, report, report_to, created, purse, above, allotted_cost,
+                 allotted_tokens, allotted_agents, fresh)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             params![
                 run.as_str(),
                 place.n,
                 place.tree,
                 report.map(json).transpose()?,
                 report.map(|report| report.session.as_str()),
-                self.at
+                self.at,
+                purse.map_or(run, |purse| purse.for_run(run)).as_str(),
+                above,
+                allotted.cost_usd,
+                allotted.tokens.map(int),
+                allotted.agents.map(int),
+                purse.is_some_and(|purse| purse.fresh),
             ],
         )?;
         Ok(())
@@ -482,12 +527,12 @@ impl Desk<'_> {
     fn change_runs(&self, place: &Place, changes: &[RunChange]) -> Result<()> {
         for change in changes {
             match change {
-                RunChange::Start { run, report } => {
-                    self.queue_run(place, run, report.as_ref())?;
+                RunChange::Start { run, report, purse } => {
+                    self.queue_run(place, run, report.as_ref(), purse.as_ref())?;
                     self.run("UPDATE runs SET started = ?2 WHERE id = ?1", params![run.as_str(), self.at])?;
                 }
                 RunChange::Alias { run, of } => {
-                    self.queue_run(place, run, None)?;
+                    self.queue_run(place, run, None, None)?;
                     // An alias of an alias would need a second hop to read, so it is resolved when it is written.
                     self.run(
                         "UPDATE runs SET alias_of = coalesce((SELECT alias_of FROM runs WHERE id = ?2), ?2)
@@ -495,14 +540,32 @@ impl Desk<'_> {
                         params![run.as_str(), of.as_str()],
                     )?;
                 }
+                RunChange::Spend { run, usage } => self.spend(run, usage)?,
                 RunChange::End(end) => self.end_run(place, end)?,
             }
         }
         Ok(())
     }
 
+    fn spend(&self, run: &RunId, usage: &Usage) -> Result<()> {
+        self.run(
+            "UPDATE runs SET input = input + ?2, output = output + ?3, cache_read = cache_read + ?4,
+                 cache_write = cache_write + ?5, cost = cost + ?6
+             WHERE id = ?1",
+            params![
+                run.as_str(),
+                int(usage.input),
+                int(usage.output),
+                int(usage.cache_read),
+                int(usage.cache_write),
+                usage.cost_usd
+            ],
+        )?;
+        Ok(())
+    }
+
     fn end_run(&self, place: &Place, end: &RunEnd) -> Result<()> {
-        self.queue_run(place, &end.run, None)?;
+        self.queue_run(place, &end.run, None, None)?;
         self.run(
             "UPDATE runs SET ended = ?2, outcome = ?3, code = ?4, message = ?5, hint = ?6, answer = ?7, input = ?8,
                  output = ?9, cache_read = ?10, cache_write = ?11, cost = ?12

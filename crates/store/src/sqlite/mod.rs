@@ -7,6 +7,7 @@ mod fault;
 mod file;
 mod lock;
 mod messages;
+mod purses;
 mod read;
 mod readers;
 mod value;
@@ -17,8 +18,8 @@ mod tests;
 
 use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail,
+    OnKept, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -67,11 +68,6 @@ impl Sqlite {
         let place = Place::new(dir);
         file::visitor(&place).map_err(|fault| place.explain(fault))?;
         Ok(Self { writer: None, readers: Readers::new(place, file::visitor) })
-    }
-
-    /// (transactions, operations) since it was opened: how well group commit groups.
-    pub fn write_counts(&self) -> (u64, u64) {
-        self.writer.as_ref().map_or((0, 0), |writer| writer.counts())
     }
 
     async fn write(&self, work: Ready) -> Result<Done, Error> {
@@ -199,9 +195,13 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::awaits_news(db, &session)).await
     }
 
-    async fn born_since(&self, root: &SessionId, at: proto::Millis) -> Result<u64, Error> {
-        let root = root.clone();
-        self.readers.read(move |db| read::born_since(db, &root, at)).await
+    async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error> {
+        let run = run.clone();
+        self.readers.read(move |db| purses::chain(db, &run)).await
+    }
+
+    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.readers.read(move |db| read::outbox(db, limit)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
@@ -220,6 +220,10 @@ impl Store for Sqlite {
 
     async fn check(&self) -> Result<Vec<String>, Error> {
         self.readers.read(check::check).await
+    }
+
+    fn commits(&self) -> Commits {
+        self.writer.as_ref().map_or_else(Commits::default, |writer| writer.commits())
     }
 
     async fn close(&self) {

@@ -2,7 +2,7 @@
 
 use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
-use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Query, Run, Scope, Session, Span};
+use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Parcel, Query, Run, Scope, Session, Span};
 use proto::entry::Stored;
 use proto::{AskId, Letter, LetterId, RunId, SessionId};
 use rusqlite::types::Value;
@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 const FOUND: usize = 10;
 
 /// A compiled statement, from the connection's cache.
-fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
+pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>> {
     #[cfg(test)]
     asked::note(sql);
     Ok(connection.prepare_cached(sql)?)
@@ -384,13 +384,6 @@ pub(super) fn awaits_news(connection: &Connection, id: &SessionId) -> Result<boo
     Ok(prepare(connection, sql)?.query_row([id.as_str()], |row| row.get(0))?)
 }
 
-pub(super) fn born_since(connection: &Connection, root: &SessionId, at: proto::Millis) -> Result<u64> {
-    let Some(tree) = number(connection, root)? else { return Ok(0) };
-    let sql = "SELECT count(*) FROM sessions WHERE tree = ?1 AND created >= ?2 AND parent IS NOT NULL";
-    let count: i64 = prepare(connection, sql)?.query_row(params![tree, at], |row| row.get(0))?;
-    Ok(count as u64)
-}
-
 pub(super) fn kept_since(
     connection: &Connection,
     root: Option<&SessionId>,
@@ -422,6 +415,19 @@ fn kept(row: &Row<'_>) -> Result<Kept> {
 pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     let cursor: Option<i64> = prepare(connection, "SELECT max(id) FROM entries")?.query_row([], |row| row.get(0))?;
     Ok(cursor.unwrap_or(0) as u64)
+}
+
+pub(super) fn outbox(connection: &Connection, limit: usize) -> Result<Vec<Parcel>> {
+    let sql = "SELECT id, sender, address, posted, body FROM outbox ORDER BY n LIMIT ?1";
+    all(connection, sql, [most(limit)], |row| {
+        Ok(Parcel {
+            id: from_word(text(row, 0)?)?,
+            sender: row.get::<_, Option<String>>(1)?.as_deref().map(session_id).transpose()?,
+            address: row.get(2)?,
+            posted: row.get(3)?,
+            body: row.get(4)?,
+        })
+    })
 }
 
 pub(super) fn cursor_before(connection: &Connection, letter: &LetterId) -> Result<u64> {

@@ -12,7 +12,7 @@ pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
     Ok(row.get::<_, i64>(column)?.max(0) as u64)
 }
 

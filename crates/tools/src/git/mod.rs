@@ -65,35 +65,21 @@ impl Git {
 
     /// What git answers to a question.
     pub(crate) async fn read(&self, args: &[&str]) -> Result<String, Error> {
-        match self.ask(args).await? {
-            Some(answer) => Ok(answer),
-            // Asked again with its complaints in the answer: a question changes nothing.
-            None => self.work(args).await,
-        }
+        answer(args, self.call(args, QUESTION).await?)
     }
 
     /// The same, or `None` when git says no.
     pub(crate) async fn ask(&self, args: &[&str]) -> Result<Option<String>, Error> {
-        // Warnings must not get between the lines of an answer.
-        let finished = self.call(args, QUESTION, Some("/dev/null".into())).await?;
-        if finished.truncated {
-            return Err(Error::unavailable(format!("`{}` has more to say than fits", shown(args)), 0));
-        }
-        Ok((finished.code == Some(0)).then(|| text(&finished.output)))
+        let finished = self.call(args, QUESTION).await?;
+        if finished.code == Some(0) { answer(args, finished).map(Some) } else { Ok(None) }
     }
 
     /// Lets git do something. What it says when it fails is the error.
     pub(crate) async fn work(&self, args: &[&str]) -> Result<String, Error> {
-        let finished = self.call(args, WORK, None).await?;
-        if finished.code == Some(0) {
-            return Ok(text(&finished.output));
-        }
-        let words: String = text(&finished.output).trim().chars().take(WORDS).collect();
-        let why = if words.is_empty() { "it gives no reason".to_owned() } else { words };
-        Err(Error::new(Code::Unavailable, format!("`{}` failed: {why}", shown(args))))
+        answer(args, self.call(args, WORK).await?)
     }
 
-    async fn call(&self, args: &[&str], timeout: Duration, errors: Option<PathBuf>) -> Result<Finished, Error> {
+    async fn call(&self, args: &[&str], timeout: Duration) -> Result<Finished, Error> {
         let command = Command {
             program: "git".into(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
@@ -102,8 +88,8 @@ impl Git {
             timeout,
             limit: ANSWER,
             spill: None,
-            input: None,
-            errors,
+            // With an input, if an empty one, warnings do not get between the lines of an answer.
+            input: Some(String::new()),
         };
         let finished = self.processes.run(command, &self.cancel).await.map_err(|error| broken(&error))?;
         if finished.cancelled {
@@ -115,6 +101,21 @@ impl Git {
         }
         Ok(finished)
     }
+}
+
+/// What git printed, or its own words for why it did not do it.
+fn answer(args: &[&str], finished: Finished) -> Result<String, Error> {
+    if finished.code == Some(0) && !finished.truncated {
+        return Ok(text(&finished.output));
+    }
+    let said = text(&finished.errors);
+    let words: String = said.trim().chars().take(WORDS).collect();
+    let why = match () {
+        () if finished.truncated => "it has more to say than fits".to_owned(),
+        () if words.is_empty() => "it gives no reason".to_owned(),
+        () => words,
+    };
+    Err(Error::new(Code::Unavailable, format!("`{}` failed: {why}", shown(args))))
 }
 
 fn broken(error: &process::Error) -> Error {

@@ -21,6 +21,7 @@ impl Tool for ListPeers {
              directory, where it is (this task's tree, this machine, or another one) and when it last did something.",
         )
         .aliases(&["ListPeers"])
+        .defer()
         .json()
     }
 

@@ -1,6 +1,6 @@
 //! `session_status`: what a session is, does and may do (S10).
 
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub struct SessionStatus;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The session: its key, id or label. Your own without it.
-    #[serde(default, alias = "session_key")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "session_key")]
     session_key: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Tool for SessionStatus {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("session_status", include_str!("prompt.md")).json()
+        Spec::of::<Args>("session_status", include_str!("prompt.md")).json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

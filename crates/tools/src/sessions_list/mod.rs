@@ -27,16 +27,16 @@ pub struct Args {
     #[schemars(with = "Option<u64>")]
     message_limit: Option<u64>,
     /// `nextCursor` of the page before.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     cursor: Option<String>,
     /// Only sessions of this agent.
-    #[serde(default, alias = "agent_id")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "agent_id")]
     agent_id: Option<String>,
     /// Only the session with this label.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     label: Option<String>,
     /// Only children of this session.
-    #[serde(default, alias = "spawned_by")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "spawned_by")]
     spawned_by: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Tool for SessionsList {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_list", include_str!("prompt.md")).json()
+        Spec::of::<Args>("sessions_list", include_str!("prompt.md")).json().defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

@@ -21,16 +21,16 @@ const MOST_SECONDS: u64 = 31_536_000;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The session's key, as lists show it. Either this or `label`.
-    #[serde(default, alias = "session_key")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "session_key")]
     session_key: Option<String>,
     /// The session's label. Either this or `sessionKey`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     label: Option<String>,
     /// Look for the label among this agent's sessions instead of your own.
-    #[serde(default, alias = "agent_id")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "agent_id")]
     agent_id: Option<String>,
     /// What to say.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
     /// How long to wait for the answer: 30 unless given; 0 sends without waiting, and the answer comes as a message.
     #[serde(default, deserialize_with = "tolerant::number", alias = "timeout_seconds")]
@@ -40,7 +40,8 @@ pub struct Args {
     /// channel, `none` brings nothing back.
     #[serde(default)]
     delivery: Delivery,
-    /// Whom the receiver reads it from: `user`, as by default.
+    /// `user`, as by default: the receiver reads and answers it. `assistant`: it stands in the receiver's log as its own
+    /// answer; only for sessions you may control.
     #[serde(default)]
     role: Role,
 }
@@ -74,23 +75,18 @@ impl Tool for SessionsSend {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let trimmed =
-            |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
-        let Some(text) = trimmed(&args.message) else {
+        let Some(text) = args.message.clone() else {
             return Err(Error::tell("`message` is missing: say what the other session is to read"));
         };
-        if args.role == Role::Assistant {
-            let error = proto::Error::new(proto::Code::Unavailable, "speaking as the receiver is not available yet");
-            return Ok(unsent(&Unsent { run: RunId::new(), key: None, error }));
-        }
         let wait = args.wait();
         let message = Message {
-            key: trimmed(&args.session_key),
-            label: trimmed(&args.label),
-            agent: trimmed(&args.agent_id),
+            key: args.session_key,
+            label: args.label,
+            agent: args.agent_id,
             text,
             wait,
             delivery: args.delivery,
+            spoken: args.role == Role::Assistant,
         };
         match cx.office.send(message).await {
             Err(refused) => Ok(unsent(&refused)),

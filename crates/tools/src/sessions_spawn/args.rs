@@ -2,46 +2,44 @@
 
 use crate::doors::{Attachment, Spawn};
 use crate::tolerant;
+use proto::letter::Allotment;
 use proto::{AgentId, Code, Error};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use std::time::Duration;
 
 const MAX_ATTACHMENTS: usize = 50;
 const MAX_FILE: usize = 1 << 20;
 const MAX_ALL: usize = 5 << 20;
 
-/// Keys of channel delivery: a child answers its parent, not a channel.
-const REFUSED: [&str; 8] = ["target", "transport", "channel", "to", "threadId", "thread_id", "replyTo", "reply_to"];
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The whole brief: the session knows nothing else.
-    #[serde(default, alias = "prompt")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "prompt")]
     task: Option<String>,
     /// A name to reach it by; unique among your agent's live sessions.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     label: Option<String>,
     /// What runs it: `subagent` (one of ours) or `acp` (another vendor's agent).
     #[serde(default)]
     runtime: Runtime,
     /// The agent it runs as; your own without it.
-    #[serde(default, alias = "agent_id")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "agent_id")]
     agent_id: Option<String>,
     /// Only with `runtime: "acp"`.
-    #[serde(default, alias = "resume_session_id")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "resume_session_id")]
     resume_session_id: Option<String>,
     /// `provider/model`; the agent's or yours without it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     model: Option<String>,
     /// How hard it is to think, where the model can be told.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     #[expect(dead_code, reason = "accepted; no wire has thinking levels yet")]
     thinking: Option<String>,
     /// Its directory; yours without it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     cwd: Option<String>,
     /// Ends its run after so long.
     #[serde(
@@ -66,7 +64,7 @@ pub struct Args {
     #[serde(default)]
     sandbox: Sandbox,
     /// Only with `runtime: "acp"`.
-    #[serde(default, alias = "stream_to")]
+    #[serde(default, deserialize_with = "tolerant::text", alias = "stream_to")]
     stream_to: Option<String>,
     /// Files it gets, at most 50: 1 MiB each, 5 MiB in all.
     #[serde(default)]
@@ -80,9 +78,74 @@ pub struct Args {
     /// `fresh`: it knows only its task.
     #[serde(default)]
     context: Context,
-    #[serde(flatten)]
+    /// What it and all it starts may spend, taken out of what is left of yours; the rest comes back at its end.
+    #[serde(default)]
+    budget: Option<Budget>,
+    /// Where the files are to appear, as a hint to the session.
+    #[serde(default, alias = "attach_as")]
+    attach_as: Option<AttachAs>,
+    // What belongs to channels is known here only to be refused by its name.
+    #[serde(rename = "target", default, deserialize_with = "present")]
     #[schemars(skip)]
-    rest: Map<String, Value>,
+    target: bool,
+    #[serde(rename = "transport", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    transport: bool,
+    #[serde(rename = "channel", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    channel: bool,
+    #[serde(rename = "to", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    to: bool,
+    #[serde(rename = "threadId", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    thread_id_camel: bool,
+    #[serde(rename = "thread_id", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    thread_id: bool,
+    #[serde(rename = "replyTo", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    reply_to_camel: bool,
+    #[serde(rename = "reply_to", default, deserialize_with = "present")]
+    #[schemars(skip)]
+    reply_to: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Budget {
+    /// Tokens, read and written.
+    #[serde(default, deserialize_with = "tolerant::number")]
+    #[schemars(with = "Option<u64>")]
+    tokens: Option<u64>,
+    /// US dollars.
+    #[serde(default, deserialize_with = "tolerant::amount", alias = "cost_usd")]
+    #[schemars(with = "Option<f64>")]
+    cost_usd: Option<f64>,
+    /// Sessions it may start.
+    #[serde(default, deserialize_with = "tolerant::number")]
+    #[schemars(with = "Option<u64>")]
+    agents: Option<u64>,
+}
+
+impl Budget {
+    /// One that says nothing is none.
+    fn allotment(&self) -> Option<Allotment> {
+        let asked = Allotment { cost_usd: self.cost_usd, tokens: self.tokens, agents: self.agents };
+        Some(asked).filter(|asked| *asked != Allotment::default())
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct AttachAs {
+    /// A path for the files, which the session is told.
+    #[serde(default, deserialize_with = "tolerant::text", alias = "mount_path")]
+    mount_path: Option<String>,
+}
+
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    Value::deserialize(from).map(|_| true)
 }
 
 fn yes() -> bool {
@@ -161,7 +224,7 @@ impl From<Error> for Problem {
 
 impl Args {
     pub(super) fn agent(&self) -> Option<String> {
-        self.agent_id.as_deref().map(str::trim).filter(|agent| !agent.is_empty()).map(str::to_ascii_lowercase)
+        self.agent_id.as_deref().map(str::to_ascii_lowercase)
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -170,14 +233,13 @@ impl Args {
 
     /// The request, or the first thing that is wrong with it.
     pub(super) fn request(self) -> Result<Spawn, Problem> {
-        if let Some(key) = REFUSED.iter().find(|key| self.rest.contains_key(**key)) {
+        if let Some(key) = self.channel_key() {
             let why = format!("`{key}` is not for spawning: a child answers its parent, not a channel");
             return Err(Error::invalid(why).hint("leave it out; use sessions_send for messages").into());
         }
-        let task = self.task.as_deref().map(str::trim).unwrap_or_default().to_owned();
-        if task.is_empty() {
+        let Some(task) = self.task.clone() else {
             return Err(Problem::Malformed("`task` is missing: say what the session is to do".into()));
-        }
+        };
         self.check_runtime()?;
         if let Some(agent) = self.agent() {
             AgentId::parse(&agent)?;
@@ -205,9 +267,26 @@ impl Args {
             waits: !self.background,
             tools: self.tools.clone(),
             attachments: files(&self.attachments)?,
+            budget: self.budget.as_ref().and_then(Budget::allotment),
+            mount: self.attach_as.as_ref().and_then(|attach| attach.mount_path.clone()),
             tool: "sessions_spawn",
             ..Spawn::default()
         })
+    }
+
+    /// A child answers its parent, not a channel.
+    fn channel_key(&self) -> Option<&'static str> {
+        let keys = [
+            ("target", self.target),
+            ("transport", self.transport),
+            ("channel", self.channel),
+            ("to", self.to),
+            ("threadId", self.thread_id_camel),
+            ("thread_id", self.thread_id),
+            ("replyTo", self.reply_to_camel),
+            ("reply_to", self.reply_to),
+        ];
+        keys.into_iter().find(|(_, present)| *present).map(|(key, _)| key)
     }
 
     /// What only one of the two runtimes takes. The words are the contract's.

@@ -23,7 +23,11 @@ impl Tool for SessionsSpawn {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_spawn", include_str!("prompt.md")).permission("sessions_spawn").json().waits()
+        Spec::of::<Args>("sessions_spawn", include_str!("prompt.md"))
+            .permission("sessions_spawn")
+            .json()
+            .waits()
+            .defer()
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

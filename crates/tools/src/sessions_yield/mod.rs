@@ -1,6 +1,6 @@
 //! `sessions_yield`: end the turn and wait to be woken (S9).
 
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub struct SessionsYield;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// What you wait for, for whoever reads this session meanwhile.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
 }
 
@@ -20,7 +20,7 @@ impl Tool for SessionsYield {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_yield", include_str!("prompt.md")).json()
+        Spec::of::<Args>("sessions_yield", include_str!("prompt.md")).json().defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

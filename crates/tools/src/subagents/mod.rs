@@ -24,10 +24,10 @@ pub struct Args {
     /// What to do with them.
     action: Action,
     /// Which child: its number in the list, its label, key or run id (or the beginning of one), `last` or `all`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     target: Option<String>,
     /// What to tell it, with `steer`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
     /// Seconds to wait at most, with `wait`.
     #[serde(default, deserialize_with = "tolerant::number")]
@@ -49,7 +49,7 @@ impl Tool for Subagents {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("subagents", include_str!("prompt.md")).json().waits()
+        Spec::of::<Args>("subagents", include_str!("prompt.md")).json().waits().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

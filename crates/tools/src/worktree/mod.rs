@@ -88,15 +88,13 @@ pub struct Site {
     pub cancel: CancellationToken,
     /// The session's directory; for a removal the one it goes back to.
     pub dir: PathBuf,
-    /// A folder for what hooks read and say.
-    pub scratch: PathBuf,
     pub session: SessionId,
     pub agent: String,
 }
 
 impl Site {
     fn stage<'a>(&'a self, dir: &'a Path) -> Stage<'a> {
-        Stage { processes: self.processes.as_ref(), cancel: &self.cancel, dir, scratch: &self.scratch }
+        Stage { processes: self.processes.as_ref(), cancel: &self.cancel, dir }
     }
 
     async fn repository(&self) -> Result<Repository, Error> {

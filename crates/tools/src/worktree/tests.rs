@@ -238,7 +238,6 @@ fn site(place: &Place) -> Site {
         processes: Arc::new(Direct::new()),
         cancel: CancellationToken::new(),
         dir: place.dir().to_owned(),
-        scratch: place.dir().join("../scratch"),
         session: SessionId::new(),
         agent: "general".into(),
     }

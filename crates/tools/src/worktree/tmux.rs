@@ -41,8 +41,7 @@ async fn tmux(processes: &dyn Processes, args: &[&str]) -> Option<String> {
         timeout: LIMIT,
         limit: 64 << 10,
         spill: None,
-        input: None,
-        errors: Some("/dev/null".into()),
+        input: Some(String::new()),
     };
     let finished = processes.run(command, &CancellationToken::new()).await.ok()?;
     (finished.code == Some(0)).then(|| String::from_utf8_lossy(&finished.output).into_owned())

@@ -33,7 +33,6 @@ impl Place {
             limit: 50 << 10,
             spill: None,
             input: None,
-            errors: None,
         }
     }
 
@@ -67,6 +66,8 @@ impl Place {
             spawner: Arc::new(convoke_tools::doors::Closed),
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
+            board: Arc::new(convoke_tools::doors::Closed),
+            catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
                 settings: Arc::default(),
@@ -123,7 +124,6 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         limit: 1024,
         spill: None,
         input: None,
-        errors: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
     ExitCode::SUCCESS

@@ -1,0 +1,175 @@
+//! The courier: takes mail to this user's other gateways on this machine, over their sockets, and to gateways elsewhere
+//! that the settings name (C5).
+
+use async_trait::async_trait;
+use client::Client;
+use config::Peer;
+use futures_util::future::join_all;
+use proto::methods::{DeliverInput, MailReceipt, MessagesDeliver, PeerRow, PeersInput, PeersList, Place};
+use proto::{Code, Error};
+use session::Courier;
+use session::courier::{Route, Undelivered};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long another gateway may take to take a message over.
+const HANDOVER: Duration = Duration::from_secs(5);
+/// How long a gateway may take to say who lives there.
+const LOOK: Duration = Duration::from_secs(2);
+/// The most gateways of one machine that are looked at.
+const MOST: usize = 64;
+
+pub(crate) struct Post {
+    /// This gateway's own socket, where answers come in.
+    pub(crate) own: PathBuf,
+    pub(crate) peers: Vec<Peer>,
+}
+
+#[async_trait]
+impl Courier for Post {
+    async fn carry(&self, route: &Route, message: &DeliverInput, first: bool) -> Result<MailReceipt, Undelivered> {
+        match route {
+            Route::Socket(socket) => self.by_socket(socket, message, first).await,
+            Route::Bridge(Some(name)) => match self.peers.iter().find(|peer| peer.name == *name) {
+                Some(peer) => by_bridge(peer, message).await,
+                None => Err(never(self.nobody(name))),
+            },
+            Route::Bridge(None) => self.by_any_bridge(message).await,
+        }
+    }
+
+    async fn peers(&self) -> Vec<PeerRow> {
+        let near = join_all(self.sockets().into_iter().map(async |socket| {
+            let rows = look(Client::connect(&socket)).await;
+            rehomed(rows, Place::Machine, |session| format!("uds:{}#{session}", socket.display()))
+        }));
+        let far = join_all(self.peers.iter().map(async |peer| {
+            let rows = look(reach(peer)).await;
+            rehomed(rows, Place::Remote, |session| format!("bridge:{}/{session}", peer.name))
+        }));
+        let (near, far) = tokio::join!(near, far);
+        near.into_iter().chain(far).flatten().collect()
+    }
+}
+
+impl Post {
+    async fn by_socket(&self, socket: &Path, message: &DeliverInput, first: bool) -> Result<MailReceipt, Undelivered> {
+        if socket == self.own {
+            let why = "that is this gateway's own socket: write to the session itself";
+            return Err(never(Error::invalid(why)));
+        }
+        if let Err(why) = is_ours(socket) {
+            // A socket that is not there may be on its way back; for whoever writes first, it is a dead address.
+            let missing = why.code == Code::NotFound;
+            let error = if missing { why.hint(self.who_is_near()) } else { why };
+            return Err(Undelivered { error, later: missing && !first });
+        }
+        let own = self.own.to_string_lossy().into_owned();
+        let message = DeliverInput { socket: Some(own), ..message.clone() };
+        hand_over(Client::connect(socket), message).await
+    }
+
+    /// Whichever gateway knows the session.
+    async fn by_any_bridge(&self, message: &DeliverInput) -> Result<MailReceipt, Undelivered> {
+        let mut last = never(self.nobody(&message.to));
+        for peer in &self.peers {
+            match by_bridge(peer, message).await {
+                Ok(receipt) => return Ok(receipt),
+                // One that does not answer now may be the one that knows it.
+                Err(refused) if refused.later => last = refused,
+                Err(refused) if refused.error.code == Code::NotFound => {}
+                Err(refused) => return Err(refused),
+            }
+        }
+        Err(last)
+    }
+
+    fn nobody(&self, name: &str) -> Error {
+        let names: Vec<&str> = self.peers.iter().map(|peer| peer.name.as_str()).collect();
+        let error = Error::not_found(format!("no gateway elsewhere is known as `{name}`"));
+        match names.is_empty() {
+            true => error.hint("name it in the settings: \"peers\": [{ \"name\", \"url\", \"token\" }]"),
+            false => error.hint(format!("there is: {}", names.join(", "))),
+        }
+    }
+
+    fn who_is_near(&self) -> String {
+        let near: Vec<String> = self.sockets().iter().map(|socket| format!("uds:{}", socket.display())).collect();
+        if near.is_empty() { "no other gateway runs here".into() } else { format!("there is: {}", near.join(", ")) }
+    }
+
+    /// The sockets of this user's other gateways.
+    fn sockets(&self) -> Vec<PathBuf> {
+        let Some(dir) = self.own.parent() else { return Vec::new() };
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        let sockets = entries.filter(|path| *path != self.own && path.extension().is_some_and(|end| end == "sock"));
+        sockets.filter(|path| is_ours(path).is_ok()).take(MOST).collect()
+    }
+}
+
+/// A socket that belongs to this user, and no link to somewhere else. A check that cannot run denies.
+fn is_ours(path: &Path) -> Result<(), Error> {
+    let shown = path.display();
+    let meta = std::fs::symlink_metadata(path)
+        .map_err(|_| Error::not_found(format!("no gateway has its socket at `{shown}`")))?;
+    let user = rustix::process::geteuid().as_raw();
+    if !meta.file_type().is_socket() {
+        return Err(Error::new(Code::Denied, format!("`{shown}` is not a socket")));
+    }
+    if meta.uid() != user {
+        return Err(Error::new(Code::Denied, format!("the socket `{shown}` belongs to another user")));
+    }
+    Ok(())
+}
+
+async fn by_bridge(peer: &Peer, message: &DeliverInput) -> Result<MailReceipt, Undelivered> {
+    hand_over(reach(peer), message.clone()).await
+}
+
+async fn reach(peer: &Peer) -> Result<Client, client::Error> {
+    let token = peer.token.as_ref().map_or("", |token| token.expose());
+    Client::connect_tcp(&peer.url, token).await
+}
+
+async fn hand_over(
+    connect: impl Future<Output = Result<Client, client::Error>>,
+    message: DeliverInput,
+) -> Result<MailReceipt, Undelivered> {
+    let handed = async { connect.await?.call::<MessagesDeliver>(message).await };
+    match tokio::time::timeout(HANDOVER, handed).await {
+        Ok(Ok(receipt)) => Ok(receipt),
+        Ok(Err(error)) => {
+            // A full inbox empties; what was refused for another reason stays refused.
+            let full = matches!(&error, client::Error::Refused(refused) if refused.retryable);
+            let later = error.is_lost() || full;
+            Err(Undelivered { error: error.into(), later })
+        }
+        Err(_) => {
+            let error = Error::unavailable("the other gateway took too long", 1000);
+            Err(Undelivered { error, later: true })
+        }
+    }
+}
+
+async fn look(connect: impl Future<Output = Result<Client, client::Error>>) -> Vec<PeerRow> {
+    let asked = async { connect.await?.call::<PeersList>(PeersInput { session: None, local: true }).await };
+    match tokio::time::timeout(LOOK, asked).await {
+        Ok(Ok(list)) => list.peers,
+        // Whoever does not answer is not there: liveness is a connection, not a file.
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+/// Rows of another gateway, with the addresses that lead there from here.
+fn rehomed(rows: Vec<PeerRow>, place: Place, address: impl Fn(&str) -> String) -> Vec<PeerRow> {
+    let there = |row: PeerRow| {
+        let session = row.session_id.as_ref()?.to_string();
+        Some(PeerRow { address: address(&session), place, ..row })
+    };
+    rows.into_iter().filter_map(there).collect()
+}
+
+fn never(error: Error) -> Undelivered {
+    Undelivered { error, later: false }
+}
