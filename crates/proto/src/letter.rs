@@ -360,6 +360,9 @@ pub struct Switch {
     /// The worktree that `cwd` is; a `cwd` without one is outside of any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<crate::Worktree>,
+    /// The worktree it was in, when that was removed with the move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<crate::Worktree>,
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

@@ -236,6 +236,8 @@ pub struct Move {
     pub cwd: PathBuf,
     /// The worktree it is in from then on, if it is one.
     pub worktree: Option<proto::Worktree>,
+    /// The worktree it was in, when that is gone now.
+    pub removed: Option<proto::Worktree>,
 }
 
 /// What a call waits for, and how long.

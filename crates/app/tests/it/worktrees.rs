@@ -196,12 +196,16 @@ fn hooks_replace_git_and_one_that_fails_fails_the_call() {
     let settings = json!({ "hooks": {
         "worktree_create": "mkdir -p trees/made && cat > trees/input && echo trees/made",
         "worktree_remove": "echo not this one >&2; exit 2",
+        "worktree.create": "cat > \"$HOME/told\"",
     } });
     let world = world_with(SCRIPT, settings);
     let entered = world.play(&["enter"]);
     let made = world.repo.path().canonicalize().unwrap().join("trees/made");
     assert_eq!(entered[0]["worktreePath"], json!(made), "{entered:?}");
     assert!(made.join("notes.txt").exists());
+    until("the event is told", || {
+        std::fs::read_to_string(world.home.path().join("told")).is_ok_and(|t| t.contains("fix"))
+    });
     let refused = world.play(&["-c", "discard"]);
     assert!(refused[0]["error"].as_str().unwrap().contains("not this one"), "{refused:?}");
     assert!(made.exists());

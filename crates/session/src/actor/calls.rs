@@ -336,11 +336,8 @@ impl Actor {
         let cwd = to.cwd.to_string_lossy().into_owned();
         batch.row.cwd = Some(cwd.clone());
         batch.row.worktree = Some(to.worktree.clone());
-        batch.entries.push(Entry::Switch(Switch {
-            cwd: Some(cwd),
-            worktree: to.worktree.clone(),
-            ..Switch::default()
-        }));
+        let (worktree, removed) = (to.worktree.clone(), to.removed.clone());
+        batch.entries.push(Entry::Switch(Switch { cwd: Some(cwd), worktree, removed, ..Switch::default() }));
         Ok(())
     }
 

@@ -246,12 +246,16 @@ fn happened(entry: &Entry, before: &View, agent: &str) -> Option<Happening> {
             };
             happening(on, agent, json!({ "auto": compaction.auto }))
         }
-        Entry::Reply(_)
-        | Entry::Started(_)
-        | Entry::Waiting(_)
-        | Entry::Switch(_)
-        | Entry::Notice(_)
-        | Entry::ToolsLoaded(_) => None,
+        Entry::Switch(switch) => {
+            let (on, worktree) = match (&switch.worktree, &switch.removed) {
+                (Some(worktree), _) => (On::WorktreeCreate, worktree),
+                (None, Some(worktree)) => (On::WorktreeRemove, worktree),
+                (None, None) => return None,
+            };
+            let fields = json!({ "name": worktree.name, "path": worktree.path, "branch": worktree.branch });
+            happening(on, &worktree.name, fields)
+        }
+        Entry::Reply(_) | Entry::Started(_) | Entry::Waiting(_) | Entry::Notice(_) | Entry::ToolsLoaded(_) => None,
     }
 }
 

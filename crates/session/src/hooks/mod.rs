@@ -40,6 +40,8 @@ pub(crate) enum On {
     PermissionAsked,
     CompactBefore,
     CompactAfter,
+    WorktreeCreate,
+    WorktreeRemove,
 }
 
 impl On {
@@ -56,6 +58,8 @@ impl On {
             Self::PermissionAsked => "permission.asked",
             Self::CompactBefore => "compact.before",
             Self::CompactAfter => "compact.after",
+            Self::WorktreeCreate => "worktree.create",
+            Self::WorktreeRemove => "worktree.remove",
         }
     }
 

@@ -87,5 +87,5 @@ fn entered(worktree: Worktree, note: Option<String>) -> Output {
         "originalCwd": worktree.original_cwd,
         "message": message,
     });
-    Output::json(&result).moving(Move { cwd: PathBuf::from(&worktree.path), worktree: Some(worktree) })
+    Output::json(&result).moving(Move { cwd: PathBuf::from(&worktree.path), worktree: Some(worktree), removed: None })
 }

@@ -62,7 +62,10 @@ impl Tool for ExitWorktree {
             Action::Remove => remove(&inside, args.discard_changes.into(), cx).await,
         };
         match left {
-            Ok(result) => Ok(Output::json(&result).moving(home(&inside))),
+            Ok(result) => {
+                let removed = (args.action == Action::Remove).then(|| inside.clone());
+                Ok(Output::json(&result).moving(Move { cwd: home(&inside), worktree: None, removed }))
+            }
             Err(error) if error.code == Code::Cancelled => Err(Error::Cancelled),
             Err(error) => Ok(answer::refused(&error)),
         }
@@ -78,17 +81,16 @@ fn nothing(cx: &ToolCx) -> Output {
 }
 
 /// Where the session came from; the nearest folder above that is left of it.
-fn home(inside: &Worktree) -> Move {
+fn home(inside: &Worktree) -> PathBuf {
     let original = Path::new(&inside.original_cwd);
-    let cwd = original.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
-    Move { cwd: cwd.to_owned(), worktree: None }
+    original.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
 fn left(action: &str, inside: &Worktree, message: String) -> Value {
     json!({
         "status": "left",
         "action": action,
-        "originalCwd": home(inside).cwd,
+        "originalCwd": home(inside),
         "worktreePath": inside.path,
         "worktreeBranch": inside.branch,
         "message": message,
@@ -102,7 +104,7 @@ async fn keep(inside: &Worktree, cx: &ToolCx) -> Result<Value, proto::Error> {
     {
         worktree::set_kept(&repo, &Name::parse(&inside.name)?).await.ok();
     }
-    let mut message = format!("Back in `{}`. ", home(inside).cwd.display());
+    let mut message = format!("Back in `{}`. ", home(inside).display());
     message.push_str(&match (there, &inside.branch) {
         (true, Some(branch)) => format!("The worktree stays in `{}`, on the branch `{branch}`.", inside.path),
         (true, None) => format!("The worktree stays in `{}`.", inside.path),
@@ -115,7 +117,7 @@ async fn keep(inside: &Worktree, cx: &ToolCx) -> Result<Value, proto::Error> {
 async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Value, proto::Error> {
     if inside.by_hook {
         let (settings, tenants) = (&cx.worktrees.settings, cx.worktrees.tenants.as_ref());
-        let site = cx.site(&home(inside).cwd);
+        let site = cx.site(&home(inside));
         let gone = hooked::remove(settings.remove.as_ref(), inside, discard, tenants, &site).await?;
         return Ok(told_by_hook(inside, &gone));
     }
@@ -128,7 +130,7 @@ async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Valu
             let message = format!(
                 "The worktree `{}` was gone already; back in `{}`. `convoke worktrees list` shows its snapshots.",
                 inside.name,
-                home(inside).cwd.display()
+                home(inside).display()
             );
             Ok(left("remove", inside, message))
         }
@@ -145,7 +147,7 @@ async fn repository(inside: &Worktree, cx: &ToolCx) -> Result<Repository, proto:
 
 fn told_by_hook(inside: &Worktree, gone: &Gone) -> Value {
     let kept = gone.snapshot.as_ref().map(|s| format!(" Its snapshot `{}` is kept for 30 days.", s.name));
-    let (kept, back) = (kept.unwrap_or_default(), home(inside).cwd);
+    let (kept, back) = (kept.unwrap_or_default(), home(inside));
     let message = format!("The hook removed the worktree `{}`.{kept} Back in `{}`.", inside.name, back.display());
     let mut result = left("remove", inside, message);
     if let Some(snapshot) = &gone.snapshot {
@@ -169,7 +171,7 @@ fn told(inside: &Worktree, removed: &Removed) -> Value {
         inside.name,
         snapshot.name,
         snapshot.name,
-        home(inside).cwd.display()
+        home(inside).display()
     );
     if !removed.tmux.is_empty() {
         message.push_str(&format!(" Ended in tmux: {}.", removed.tmux.join(", ")));

@@ -35,7 +35,7 @@ async fn keeping_goes_back_and_leaves_it() {
     let cx = inside(&place, Settings::default()).await;
     let (result, moves) = call(&cx, json!({ "action": "keep" })).await;
     assert_eq!(result["action"], "keep");
-    assert_eq!(moves.unwrap(), Move { cwd: place.dir().to_owned(), worktree: None });
+    assert_eq!(moves.unwrap(), Move { cwd: place.dir().to_owned(), worktree: None, removed: None });
     assert!(cx.dir.join("a.txt").exists());
 }
 

@@ -67,6 +67,7 @@ async fn fresh(repo: &Repository) -> Result<Option<String>, Error> {
 /// Something of that name is there: a worktree that somebody left, one that a crash cut short, or only its branch.
 async fn again(repo: &Repository, name: &Name, path: PathBuf, failed: Option<Error>) -> Result<Made, Error> {
     let tree = repo.trees().await?.into_iter().find(|tree| tree.path == path);
+    tree.as_ref().map_or(Ok(()), Tree::check_connected)?;
     let branch = name.branch();
     let has_branch = repo.git.ask(&["rev-parse", "--verify", "--quiet", &super::branch_ref(name.as_str())]).await?;
     let place = path.display().to_string();

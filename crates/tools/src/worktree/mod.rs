@@ -141,6 +141,7 @@ pub async fn weigh(site: &Site, inside: &Worktree) -> Result<Option<String>, Err
     }
     let repo = site.repository().await?;
     let tree = repo.tree(&Name::parse(&inside.name)?).await?;
+    tree.check_connected()?;
     let changes = match tree.is_missing() {
         true => inspect::commits(&repo, &tree).await?,
         false => inspect::changes(&repo, &tree, &Index::of(&repo, &tree).await?).await?,

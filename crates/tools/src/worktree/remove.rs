@@ -47,6 +47,7 @@ pub async fn remove(
 ) -> Result<Removed, Error> {
     let _lock = lock::take(&repo.common).await?;
     let mut tree = repo.tree(name).await?;
+    tree.check_connected()?;
     check_free(&tree, tenants).await?;
     if tree.is_unfinished() && !tree.is_missing() {
         create::complete(repo, &tree).await?;

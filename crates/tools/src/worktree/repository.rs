@@ -145,8 +145,19 @@ impl Tree {
         self.locked.as_deref() == Some("initializing")
     }
 
+    /// Its directory is gone.
     pub(super) fn is_missing(&self) -> bool {
-        !self.path.join(".git").exists()
+        std::fs::symlink_metadata(&self.path).is_err()
+    }
+
+    /// Refuses a directory that no longer says whose it is: git could not tell what in it is changed.
+    pub(super) fn check_connected(&self) -> Result<(), Error> {
+        if self.is_missing() || self.path.join(".git").is_file() {
+            return Ok(());
+        }
+        let why = format!("the worktree `{}` has lost its file `.git`", self.name);
+        Err(Error::new(Code::Conflict, why)
+            .hint(format!("`git worktree repair {}` brings it back", self.path.display())))
     }
 
     pub(super) fn record(&self) -> Record {

@@ -279,6 +279,22 @@ async fn an_agent_gets_one_from_inside_of_another_and_hooks_make_it_where_they_a
     assert!(!Path::new(&worktree.path).exists());
 }
 
+#[tokio::test]
+async fn a_worktree_that_lost_its_tie_to_git_is_left_alone() {
+    let place = repository();
+    let tree = made(&place, "x").await;
+    std::fs::remove_file(tree.join(".git")).unwrap();
+    for refused in [
+        try_remove(&place, "x", true).await.unwrap_err(),
+        create(&open(&place).await, &name("x"), Base::Head).await.unwrap_err(),
+    ] {
+        assert!(refused.hint.unwrap().contains("git worktree repair"));
+    }
+    assert!(tree.join("a.txt").exists());
+    place.git("worktree repair .convoke/worktrees/x");
+    try_remove(&place, "x", false).await.unwrap();
+}
+
 /// Somebody at work everywhere.
 struct Busy;
 
