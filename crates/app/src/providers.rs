@@ -26,8 +26,11 @@ pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
 
 fn has_key(loaded: &Loaded, vendor: &vendors::Vendor, env: &dyn Fn(&str) -> Option<String>) -> bool {
     match loaded.config.provider.get(vendor.name) {
-        Some(set) => !vendor.keys.is_empty() && setup(set).with_env_key(vendor.name, env).source != Source::None,
-        None => Setup::from_env(vendor, env).is_some(),
+        Some(set) => {
+            let setup = kept(setup(set).with_env_key(vendor.name, env), vendor.name, loaded);
+            !vendor.keys.is_empty() && setup.source != Source::None
+        }
+        None => Setup::from_env(vendor, env).is_some() || loaded.keys.contains_key(vendor.name),
     }
 }
 
@@ -37,17 +40,29 @@ pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Resul
     let catalogue = Arc::new(catalogue(paths)?);
     let mut setups: BTreeMap<String, Setup> = BTreeMap::new();
     for vendor in VENDORS {
-        let setup = if vendor.keys.is_empty() { Some(Setup::default()) } else { Setup::from_env(vendor, &env) };
+        let usable = vendor.keys.is_empty() || loaded.keys.contains_key(vendor.name);
+        let setup = Setup::from_env(vendor, &env).filter(|_| !vendor.keys.is_empty());
+        let setup = setup.or_else(|| usable.then(|| kept(Setup::default(), vendor.name, loaded)));
         setups.extend(setup.map(|setup| (vendor.name.to_owned(), setup)));
     }
     for (name, provider) in &loaded.config.provider {
-        setups.insert(name.clone(), setup(provider).with_env_key(name, &env));
+        setups.insert(name.clone(), kept(setup(provider).with_env_key(name, &env), name, loaded));
     }
     let providers = setups.into_iter().map(|(name, setup)| {
         let configured = setup.build(&name, &catalogue);
         (name, configured)
     });
     Ok(Models::new(paths.config.join("scripts"), providers.collect()))
+}
+
+/// The key of `convoke auth login`, where neither the settings nor the environment have one.
+fn kept(setup: Setup, name: &str, loaded: &Loaded) -> Setup {
+    match loaded.keys.get(name) {
+        Some(key) if setup.source == Source::None => {
+            Setup { key: Key::from(key.expose()), source: Source::File, ..setup }
+        }
+        _ => setup,
+    }
 }
 
 /// What is known about models, and what a file beside the settings says instead.

@@ -7,6 +7,7 @@ mod doors;
 mod messages;
 mod neighbours;
 mod reads;
+mod settings;
 
 use serde_json::Value;
 use std::ffi::OsStr;
