@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::files::{Style, agents, commands, skills};
 use crate::layer::{Layer, Source};
-use crate::read::{Reading, read_text};
+use crate::read::{Reading, leaves, read_text};
 use crate::{Environment, Error, Paths, Skill, document};
 
 /// What holds when nobody says otherwise, in the form everybody else writes in.
@@ -132,12 +132,15 @@ impl Gather<'_> {
             let kind = Kind::Command { style, folder };
             self.markdown(source(layer, &file, root.as_deref()), file, kind, gathered);
         }
-        skills::find(base, &mut gathered.skills, self.reading);
+        skills::find(base, root.as_deref(), &mut gathered.skills, self.reading);
         self.settings(layer, &base.join(".convoke"), root, gathered)
     }
 
     /// One that cannot be read is said, and only that one is left out.
     fn markdown(&mut self, source: Arc<Source>, file: PathBuf, kind: Kind, gathered: &mut Gathered) {
+        if leaves(&file, source.repository.as_deref(), self.reading) {
+            return;
+        }
         match read_text(&file, self.reading) {
             Ok(Some(text)) => gathered.push(source, file, text, kind),
             Ok(None) => {}
@@ -163,7 +166,9 @@ impl Gather<'_> {
             Some(text) => (commented, Some(text)),
             None => (plain.clone(), read_text(&plain, self.reading)?),
         };
-        if let Some(text) = text {
+        if let Some(text) = text
+            && !leaves(&file, root.as_deref(), self.reading)
+        {
             gathered.push(source(layer, &file, root.as_deref()), file, text, Kind::Settings);
         }
         Ok(())

@@ -186,7 +186,7 @@ fn whole_gateway(root: &Node, warnings: &mut Vec<String>) {
 
 /// The user's first, then those that settings name, then those of the directories, the nearest last.
 fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut Reading) -> Vec<Instructions> {
-    let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, reading).into_iter().collect();
+    let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, None, reading).into_iter().collect();
     let fields = root.fields().unwrap_or_default();
     let listed = fields.iter().find(|field| field.key == "instructions").map(|field| &field.node);
     for item in listed.and_then(|node| node.list().ok()).unwrap_or_default() {
@@ -194,7 +194,9 @@ fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut R
         let within = item.place.source.repository.as_deref();
         found.extend(instructions::named(&file, within, &item.place.line(), reading));
     }
-    found.extend(gathered.chain.iter().filter_map(|directory| instructions::of_directory(directory, reading)));
+    let root = gathered.root();
+    let of = |directory: &PathBuf| instructions::of_directory(directory, root.as_deref(), reading);
+    found.extend(gathered.chain.iter().filter_map(of));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|instructions| seen.insert(instructions.file.clone()));
     found
