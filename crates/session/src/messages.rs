@@ -151,6 +151,7 @@ fn part(part: &InputPart) -> &str {
     match part {
         InputPart::Text { text } => text,
         InputPart::Subtask { prompt, .. } => prompt,
+        InputPart::File { .. } => "(a file)",
     }
 }
 

@@ -213,15 +213,15 @@ fn runtime(
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
     ]);
+    let models = llm::Models::new("scripts".into(), providers);
+    let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), providers)),
-        agents: Agents::new(agents, None, &[]).unwrap(),
+        settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
         limits: limits.clone(),
         processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
-        default_model: "fake/m1".into(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
         hooks: hooks.clone(),
