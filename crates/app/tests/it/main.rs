@@ -9,6 +9,7 @@ mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod settings;
 mod talks;
 mod wires;
 
