@@ -6,6 +6,7 @@ mod duration;
 mod failure;
 mod home;
 mod local;
+mod providers;
 mod reach;
 mod terminal;
 mod waiting;

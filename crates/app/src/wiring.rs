@@ -2,21 +2,15 @@
 
 use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
+use crate::providers;
+pub(crate) use crate::providers::OFFLINE;
 use gateway::{Gateway, Identity, Inbound};
-use llm::{Configured, Endpoint, Limits, Model, Models, OpenAiChat};
+use llm::Models;
 use proto::Error;
-use secrecy::SecretString;
 use session::{Agents, Between, Deps, Hub, Runtime};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::Store;
 use tools::process::Reaper;
-
-/// Vendors whose key in the environment is enough: variable, provider, address, model.
-const KEYED: &[(&str, &str, &str, &str)] = &[("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "gpt-5-mini")];
-
-/// What answers when nothing is set.
-pub(crate) const OFFLINE: &str = "offline/plain";
 
 /// A gateway over a store. Nothing is woken and nothing listens yet.
 pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bool) -> Result<Gateway, Error> {
@@ -25,7 +19,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
     let runtime = Runtime::new(Deps {
         store,
         hub,
-        models: Arc::new(models(home)),
+        models: Arc::new(models(home)?),
         agents: agents(home)?,
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env)),
@@ -33,6 +27,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         default_model: default_model(home),
         search: home.loaded.config.search,
         courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
+        hooks: home.loaded.config.hooks.clone(),
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
@@ -95,48 +90,10 @@ pub(crate) fn agents(home: &Home) -> Result<Agents, Error> {
     Agents::new(&config.agent, config.default_agent.as_deref(), &config.permission)
 }
 
-/// What is set, else the first vendor with a key, else the model that needs none.
 pub(crate) fn default_model(home: &Home) -> String {
-    if let Some(model) = &home.loaded.config.model {
-        return model.clone();
-    }
-    let keyed = KEYED.iter().find(|(variable, ..)| key(home, variable).is_some());
-    keyed.map_or_else(|| OFFLINE.into(), |(_, provider, _, model)| format!("{provider}/{model}"))
+    providers::default_model(&home.env, &home.loaded)
 }
 
-pub(crate) fn models(home: &Home) -> Models {
-    let mut providers = BTreeMap::new();
-    for (variable, name, base_url, _) in KEYED {
-        if let Some(key) = key(home, variable) {
-            let endpoint = Endpoint { base_url: (*base_url).into(), api_key: Some(key), headers: BTreeMap::new() };
-            providers.insert((*name).to_owned(), configured(endpoint, BTreeMap::new()));
-        }
-    }
-    for (name, provider) in &home.loaded.config.provider {
-        let endpoint = Endpoint {
-            base_url: provider.base_url.clone().unwrap_or_default(),
-            api_key: provider.api_key.as_ref().map(|key| key.expose().to_owned().into()),
-            headers: provider.headers.clone(),
-        };
-        let models = provider.models.iter().map(|(name, limits)| (name.clone(), model(name, *limits)));
-        providers.insert(name.clone(), configured(endpoint, models.collect()));
-    }
-    Models::new(home.paths.config.join("scripts"), providers)
-}
-
-fn configured(endpoint: Endpoint, models: BTreeMap<String, Model>) -> Configured {
-    Configured { provider: Arc::new(OpenAiChat::new(endpoint)), models, defaults: Limits::default() }
-}
-
-fn model(name: &str, limits: config::ModelLimits) -> Model {
-    let usual = Limits::default();
-    Model {
-        name: name.into(),
-        context: limits.context.unwrap_or(usual.context),
-        output: limits.output.unwrap_or(usual.output),
-    }
-}
-
-fn key(home: &Home, variable: &str) -> Option<SecretString> {
-    home.env.get(variable).filter(|value| !value.is_empty()).map(|value| value.to_owned().into())
+pub(crate) fn models(home: &Home) -> Result<Models, Error> {
+    providers::models(&home.paths, &home.env, &home.loaded)
 }

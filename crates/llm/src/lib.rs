@@ -5,18 +5,23 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use proto::Usage;
-use proto::entry::Finish;
+use proto::entry::{Block, Finish, Thought};
 use serde_json::value::RawValue;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
+pub mod catalogue;
+mod model;
 pub mod models;
 pub mod offline;
+pub mod retry;
+pub mod vendors;
 pub mod wire;
 
-pub use models::{Configured, Limits, Models, Unknown};
+pub use model::{Cost, Effort, Model, Reasoning};
+pub use models::{Configured, Limits, Listed, Models, Unknown};
 pub use offline::Offline;
-pub use wire::Endpoint;
-pub use wire::openai_chat::OpenAiChat;
+pub use wire::{Anthropic, Auth, Endpoint, Key, OpenAiChat, OpenAiResponses, Wire};
 
 /// A model's server, or something that stands for one.
 ///
@@ -37,19 +42,31 @@ pub trait Provider: Send + Sync {
     /// The list of tools in this wire's format; cached by the caller while the list stays the same.
     fn encode_tools(&self, tools: &[ToolSpec]) -> Bytes;
 
+    /// Waits until this server may be asked, where it takes only so many requests at once. Asked before a run slot is
+    /// taken, so that a crowd before one server does not sit on the slots of others.
+    async fn admit(&self) -> Admitted {
+        Admitted::default()
+    }
+
+    /// How often a call that failed for the moment is made again ([`retry`]).
+    fn retries(&self) -> u32 {
+        retry::MOST
+    }
+
     /// Asks for one reply.
     async fn stream(&self, request: Request, seen: &mut (dyn FnMut(Delta) + Send)) -> Result<Reply, Error>;
 }
 
-/// What is known about a model before asking it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Model {
-    /// As the provider names it, without the provider.
-    pub name: String,
-    /// The window, in tokens.
-    pub context: u64,
-    /// The most it may answer, in tokens.
-    pub output: u64,
+/// Permission to ask one server; dropped, it goes to the next in line.
+#[derive(Debug, Default)]
+pub struct Admitted {
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl From<OwnedSemaphorePermit> for Admitted {
+    fn from(turn: OwnedSemaphorePermit) -> Self {
+        Self { _turn: Some(turn) }
+    }
 }
 
 /// One model call.
@@ -66,6 +83,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// As far as the model lets itself be told.
+    fn temperature(&self) -> Option<f64> {
+        self.temperature.filter(|_| self.model.reasoning != Reasoning::Effort)
+    }
+
+    fn top_p(&self) -> Option<f64> {
+        self.top_p.filter(|_| self.model.reasoning != Reasoning::Effort)
+    }
+
     /// Bytes of everything the model is given to read.
     pub fn size(&self) -> usize {
         self.system.len() + self.tools.len() + self.messages.iter().map(Bytes::len).sum::<usize>()
@@ -85,18 +111,28 @@ pub struct ToolSpec {
 pub enum Message<'a> {
     User {
         text: &'a str,
+        files: Vec<FileRef<'a>>,
     },
-    Assistant {
-        text: &'a str,
-        calls: Vec<CallRef<'a>>,
-    },
-    /// The result of one call. Results follow their assistant message in the order of its calls.
-    Result {
-        call: &'a str,
-        tool: &'a str,
-        output: &'a str,
-        failed: bool,
-    },
+    /// In the order it was said.
+    Assistant(Vec<Said<'a>>),
+    /// The results of all calls of the assistant message before it, in the order of its calls.
+    Results(Vec<ResultRef<'a>>),
+}
+
+impl<'a> Message<'a> {
+    /// Words alone.
+    pub fn user(text: &'a str) -> Self {
+        Self::User { text, files: Vec::new() }
+    }
+}
+
+/// A piece of an assistant message.
+#[derive(Debug, Clone)]
+pub enum Said<'a> {
+    Text(&'a str),
+    Thought(&'a Thought),
+    Call(CallRef<'a>),
+    Block(&'a Block),
 }
 
 /// A call in an assistant message. `id` is the provider's own where it gave one, else ours.
@@ -105,6 +141,23 @@ pub struct CallRef<'a> {
     pub id: &'a str,
     pub tool: &'a str,
     pub input: &'a RawValue,
+}
+
+/// What became of one call.
+#[derive(Debug, Clone)]
+pub struct ResultRef<'a> {
+    pub call: &'a str,
+    pub tool: &'a str,
+    pub output: &'a str,
+    pub failed: bool,
+}
+
+/// Something to look at, in base64.
+#[derive(Debug, Clone)]
+pub struct FileRef<'a> {
+    pub name: &'a str,
+    pub mime: &'a str,
+    pub data: &'a str,
 }
 
 /// Seen while a reply arrives; may be lost.
@@ -123,24 +176,57 @@ pub struct Reply {
     pub finish: Finish,
 }
 
+impl Reply {
+    /// Adds what a server leaves to us: a count where it does not count, and the price of what was used.
+    fn settled(mut self, request: &Request) -> Result<Self, Error> {
+        if self.finish == Finish::ContentFilter && !self.parts.iter().any(Part::is_heard) {
+            return Err(Error::Declined("it gave no answer".to_owned()));
+        }
+        if self.usage == Usage::default() {
+            // Without a number nobody would notice the context filling up.
+            let said: usize = self.parts.iter().map(Part::size).sum();
+            self.usage = Usage { input: estimate(request.size()), output: estimate(said), ..Usage::default() };
+        }
+        if self.usage.cost_usd == 0.0
+            && let Some(cost) = &request.model.cost
+        {
+            self.usage.cost_usd = cost.of(&self.usage);
+        }
+        Ok(self)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum Part {
     Text(String),
-    Reasoning(String),
+    Reasoning(Thought),
     /// `input` is the argument text exactly as received; it may be broken JSON. Empty means `{}`.
     Call {
         id: Option<String>,
         tool: String,
         input: String,
     },
+    /// Of a kind nobody here knows; kept for the server that sent it.
+    Block(Block),
 }
 
 impl Part {
     /// Bytes of what the model wrote.
     pub fn size(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Reasoning(text) => text.len(),
+            Self::Text(text) => text.len(),
+            Self::Reasoning(thought) => thought.text.len(),
             Self::Call { tool, input, .. } => tool.len() + input.len(),
+            Self::Block(block) => block.raw.get().len(),
+        }
+    }
+
+    /// Words, or a call.
+    fn is_heard(&self) -> bool {
+        match self {
+            Self::Text(text) => !text.trim().is_empty(),
+            Self::Call { .. } => true,
+            Self::Reasoning(_) | Self::Block(_) => false,
         }
     }
 }
@@ -167,6 +253,9 @@ pub enum Error {
     /// The server refused the request itself. Trying again will not help.
     #[error("the model's server refused the request: {0}")]
     Refused(String),
+    /// The model itself would not answer.
+    #[error("the model declined to answer: {0}")]
+    Declined(String),
     /// What came back is not the wire's format.
     #[error("the model's server sent something that is not a reply: {0}")]
     Garbage(String),
@@ -178,9 +267,10 @@ impl Error {
         match self {
             Self::Overflow(_) => "start a new session, or choose a model with a larger context",
             Self::RateLimited { .. } => "wait a little and send the prompt again",
-            Self::Auth(_) => "check `api_key` of this provider in the config",
+            Self::Auth(_) => "check the provider's key: `api_key` in the config, or its variable in the environment",
             Self::Network(_) => "check that `base_url` is right and the server is up, then send the prompt again",
             Self::Refused(_) => "check the model's name and the provider's `wire` in the config",
+            Self::Declined(_) => "say it differently, or choose another model",
             Self::Garbage(_) => "check that `base_url` points at an API of the configured `wire`",
         }
     }

@@ -2,8 +2,11 @@
 //!
 //! Built from the config by whoever starts the program; this file does not know how one is written.
 
+use crate::catalogue::Catalogue;
 use crate::offline::{self, Offline};
-use crate::{Model, Provider};
+use crate::vendors::{self, Source};
+use crate::{Cost, Model, Provider, Reasoning, Wire};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,8 +40,40 @@ pub struct Configured {
     pub provider: Arc<dyn Provider>,
     /// By name. When empty, any name is passed on to the server.
     pub models: BTreeMap<String, Model>,
-    /// For models that are not listed.
+    /// For models nobody knows.
     pub defaults: Limits,
+    pub wire: Option<Wire>,
+    /// Where its key comes from.
+    pub key: Source,
+    /// What is known about its models beside what is set.
+    pub catalogue: Arc<Catalogue>,
+}
+
+impl Configured {
+    /// A provider of which nothing is known: it takes any name.
+    pub fn new(provider: Arc<dyn Provider>, defaults: Limits) -> Self {
+        let (models, catalogue) = (BTreeMap::new(), Arc::default());
+        Self { provider, models, defaults, wire: None, key: Source::None, catalogue }
+    }
+}
+
+/// A model as lists show it; a key never, only where it comes from.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    /// `provider/model`.
+    pub name: String,
+    pub provider: String,
+    pub model: String,
+    pub wire: &'static str,
+    pub context: u64,
+    pub output: u64,
+    /// Dollars for a million tokens.
+    pub cost: Option<Cost>,
+    pub reasoning: bool,
+    pub images: bool,
+    /// `none`, `env:VARIABLE`, `config`, `file` or `command`.
+    pub key: String,
 }
 
 /// There is no such model.
@@ -74,22 +109,49 @@ impl Models {
             return Err(self.unknown(name, format!("model `{name}` is not of the form `provider/model`")));
         };
         match self.providers.get(provider) {
-            Some(configured) => match configured.model(model) {
+            Some(configured) => match configured.model(provider, model) {
                 Some(model) => Ok((Arc::clone(&configured.provider), model)),
                 None => Err(self.unknown(name, format!("provider `{provider}` has no model `{model}`"))),
             },
             None if provider == OFFLINE => self.resolve_offline(name, model),
-            None => Err(self.unknown(name, format!("there is no provider `{provider}` for model `{name}`"))),
+            None => Err(self.unknown(name, missing(provider, name))),
         }
     }
 
     /// Names that resolve, as far as they are known.
     pub fn names(&self) -> Vec<String> {
         let listed = self.providers.iter().flat_map(|(provider, configured)| {
-            configured.models.keys().map(move |model| format!("{provider}/{model}"))
+            configured.known(provider).into_iter().map(move |model| format!("{provider}/{}", model.name))
         });
         let offline = self.offline.names().into_iter().map(|name| format!("{OFFLINE}/{name}"));
         listed.chain(offline).collect()
+    }
+
+    /// The same with all that is known about them, and `default` too, wherever it comes from.
+    pub fn list(&self, default: &str) -> Vec<Listed> {
+        let mut names = self.names();
+        if !names.iter().any(|name| name == default) {
+            names.insert(0, default.to_owned());
+        }
+        names.into_iter().filter_map(|name| self.listed(name)).collect()
+    }
+
+    fn listed(&self, name: String) -> Option<Listed> {
+        let (_, model) = self.resolve(&name).ok()?;
+        let provider = name.split_once('/')?.0.to_owned();
+        let configured = self.providers.get(&provider);
+        Some(Listed {
+            wire: configured.and_then(|configured| configured.wire).map_or(OFFLINE, Wire::as_str),
+            key: configured.map(|configured| &configured.key).unwrap_or(&Source::None).to_string(),
+            model: model.name,
+            context: model.context,
+            output: model.output,
+            cost: model.cost,
+            reasoning: model.reasoning != Reasoning::None,
+            images: model.images,
+            name,
+            provider,
+        })
     }
 
     fn resolve_offline(&self, name: &str, model: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
@@ -108,15 +170,31 @@ impl Models {
 }
 
 impl Configured {
-    fn model(&self, name: &str) -> Option<Model> {
+    fn model(&self, provider: &str, name: &str) -> Option<Model> {
         match self.models.get(name) {
             Some(model) => Some(model.clone()),
-            None if self.models.is_empty() => {
-                let Limits { context, output } = self.defaults;
-                Some(Model { name: name.to_owned(), context, output })
-            }
+            None if self.models.is_empty() => Some(self.catalogue.model(provider, name, self.defaults)),
             None => None,
         }
+    }
+
+    /// The models that are set, or those that are known.
+    fn known(&self, provider: &str) -> Vec<Model> {
+        match self.models.is_empty() {
+            true => self.catalogue.of(provider).collect(),
+            false => self.models.values().cloned().collect(),
+        }
+    }
+}
+
+/// A vendor that is only missing its key is not unknown.
+fn missing(provider: &str, name: &str) -> String {
+    match vendors::find(provider).and_then(|vendor| vendor.keys.first()) {
+        Some(variable) => format!(
+            "there is no provider `{provider}` without a key: set `{variable}`, or `provider.{provider}.api_key` in the \
+             settings"
+        ),
+        None => format!("there is no provider `{provider}` for model `{name}`"),
     }
 }
 
@@ -142,13 +220,9 @@ mod tests {
     use crate::wire::Endpoint;
 
     fn configured(models: &[&str]) -> Configured {
-        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), api_key: None, headers: BTreeMap::new() };
-        let models = models.iter().map(|name| {
-            let model = Model { name: (*name).to_owned(), context: 1_000, output: 100 };
-            ((*name).to_owned(), model)
-        });
-        let provider = Arc::new(OpenAiChat::new(endpoint));
-        Configured { provider, models: models.collect(), defaults: Limits { context: 7, output: 3 } }
+        let models = models.iter().map(|name| ((*name).to_owned(), Model::new(*name, 1_000, 100))).collect();
+        let provider = Arc::new(OpenAiChat::new(Endpoint::at("http://127.0.0.1:1")));
+        Configured { models, ..Configured::new(provider, Limits { context: 7, output: 3 }) }
     }
 
     fn sample() -> (Models, tempfile::TempDir) {
@@ -196,6 +270,7 @@ mod tests {
         check_unknown("acne/large", "there is no provider `acne`", "acme/large");
         check_unknown("offline/dmo", "no script `dmo`", "offline/demo");
         check_unknown("large", "`provider/model`", "acme/large");
+        check_unknown("anthropic/large", "set `ANTHROPIC_API_KEY`", "acme/large");
         check_unknown("acme/", "`provider/model`", "acme/large");
     }
 }

@@ -82,7 +82,7 @@ impl Reply {
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.parts.iter().filter_map(|part| match part {
             ReplyPart::Call(call) => Some(call),
-            ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
+            ReplyPart::Text(_) | ReplyPart::Reasoning(_) | ReplyPart::Block(_) => None,
         })
     }
 
@@ -102,14 +102,39 @@ tagged! {
     /// A piece of a reply, in the order it arrived.
     pub enum ReplyPart {
         Text(Text) = "text",
-        Reasoning(Text) = "reasoning",
+        Reasoning(Thought) = "reasoning",
         Call(Call) = "call",
+        /// Something of the provider's that nobody here knows.
+        Block(Block) = "block",
     }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Text {
     pub text: String,
+}
+
+/// What the model thought, as far as it can be read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Thought {
+    pub text: String,
+    /// The same as its provider wrote it, signatures included: sent back byte for byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
+}
+
+impl Thought {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), block: None }
+    }
+}
+
+/// A piece of a reply in its provider's own format.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Block {
+    /// Wire and origin: who alone can read it.
+    pub from: String,
+    pub raw: Box<RawValue>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -257,6 +282,15 @@ mod tests {
         assert_eq!(serde_json::to_string(&entry).unwrap(), text);
         let Entry::Reply(reply) = entry else { panic!("a reply") };
         assert_eq!(reply.calls().next().unwrap().input.get(), r#"{"b": 1.50,  "a":[ ]}"#);
+    }
+
+    #[test]
+    fn a_thought_keeps_the_block_it_came_as_and_an_old_one_has_none() {
+        let text = r#"{"type":"reasoning","text":"hm","block":{"from":"w o","raw":{"signature":"A+/=",  "n":1.0}}}"#;
+        let part: ReplyPart = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&part).unwrap(), text);
+        let old: ReplyPart = serde_json::from_str(r#"{"type":"reasoning","text":"hm"}"#).unwrap();
+        assert!(matches!(old, ReplyPart::Reasoning(Thought { block: None, .. })));
     }
 
     #[test]

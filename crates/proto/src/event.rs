@@ -16,6 +16,10 @@ pub enum Event {
     Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
+    /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
+    Retry { session_id: SessionId, attempt: u32, after_ms: u64, message: String },
+    /// A hook of the user failed. What it hangs on went on without it.
+    Hook { session_id: SessionId, event: String, command: String, error: String },
     /// A task of the tree's board changed; without its description, which a look at the board shows.
     Board { session_id: SessionId, task: Box<BoardTask> },
     /// The watcher was too slow: read again from the cursor it has.
@@ -30,6 +34,8 @@ impl Event {
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
             | Self::Status { session_id, .. }
+            | Self::Retry { session_id, .. }
+            | Self::Hook { session_id, .. }
             | Self::Board { session_id, .. } => Some(session_id),
             Self::Resync {} => None,
         }
@@ -60,6 +66,18 @@ pub enum Seen {
     Status {
         session_id: SessionId,
         status: Status,
+    },
+    Retry {
+        session_id: SessionId,
+        attempt: u32,
+        after_ms: u64,
+        message: String,
+    },
+    Hook {
+        session_id: SessionId,
+        event: String,
+        command: String,
+        error: String,
     },
     Board {
         session_id: SessionId,

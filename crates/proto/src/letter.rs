@@ -233,6 +233,13 @@ pub enum InputPart {
     Text {
         text: String,
     },
+    /// Something to look at: an image, a PDF, a text.
+    File {
+        name: String,
+        mime: String,
+        /// In base64.
+        data: String,
+    },
     /// A mention of a subagent: dispatched before the model is called.
     Subtask {
         agent: String,
@@ -328,6 +335,8 @@ pub struct Switch {
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -69,7 +69,7 @@ impl Message {
                 Part::Text { text } | Part::Reasoning { text } => on_text(text),
                 Part::Tool { input, output, .. } => json(input) | output.as_mut().is_some_and(on_text),
                 Part::Subtask { prompt, description, .. } => on_text(prompt) | on_text(description),
-                Part::Compaction { .. } | Part::Step { .. } => false,
+                Part::File { .. } | Part::Compaction { .. } | Part::Step { .. } => false,
             };
         }
         changed
@@ -104,6 +104,13 @@ pub enum Part {
         agent: String,
         prompt: String,
         description: String,
+    },
+    /// What it holds is not shown, only how much it is.
+    File {
+        name: String,
+        mime: String,
+        omitted: bool,
+        bytes: usize,
     },
     Compaction {
         auto: bool,

@@ -105,13 +105,15 @@ methods! {
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
     "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    /// Gives a session a title, or lets it run as another agent or with another model from its next step on.
+    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
     "agent" Agent(AgentInput) -> Accepted, Write;
     /// Waits for a run's end; `timeout` means only that the wait ended.
     "agent.wait" AgentWait(WaitInput) -> Waited, Read;
-    /// A person's text: a request when the session is idle, taken at the next step when it is busy.
+    /// A person's text: a request when the session is idle; when it is busy, `queue` says what becomes of it.
     "chat.send" ChatSend(ChatInput) -> Accepted, Write;
     /// A session's messages.
     "chat.history" ChatHistory(HistoryInput) -> History, Read;
@@ -157,6 +159,8 @@ methods! {
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
     /// Agents that can be used here.
     "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// The hooks that are set, and how each has fared since the gateway started.
+    "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -437,6 +441,26 @@ pub struct CreateInput {
     pub idempotency_key: Option<String>,
 }
 
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Title>")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
+    pub agent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The same key again changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
+    pub idempotency_key: Option<String>,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkInput {
@@ -562,9 +586,25 @@ pub struct ChatInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What becomes of it while a run is under way.
+    #[serde(default)]
+    pub queue: Queue,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+}
+
+/// What becomes of a person's text while a run is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Queue {
+    /// Taken at the next step, in the same run.
+    #[default]
+    Steer,
+    /// A run of its own, after the one under way.
+    Followup,
+    /// The run under way is stopped; this is a run of its own, after those that wait already.
+    Interrupt,
 }
 
 /// A child, or a root of its own, with its first task (S8).
@@ -862,6 +902,29 @@ pub struct AgentRow {
     pub model: Option<String>,
     pub native: bool,
     pub hidden: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HooksOutput {
+    pub hooks: Vec<HookRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRow {
+    /// What it hangs on, such as `tool.before`.
+    pub event: String,
+    /// A wildcard over what the event is about.
+    #[serde(rename = "match")]
+    pub only: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// How often it was started.
+    pub runs: u64,
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

@@ -49,6 +49,22 @@ shapes! {
     Words { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" };
     /// Words to a child, which have an end.
     ShortWords { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]", "maxLength": 4000 };
+    /// What `send_message` takes: words, or one of the formal questions and answers.
+    MailWords {
+        "anyOf": [
+            { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" },
+            { "type": "object", "properties": { "type": { "const": "shutdown_request" } }, "required": ["type"] },
+            {
+                "type": "object",
+                "properties": {
+                    "type": { "enum": ["shutdown_response", "plan_approval_response"] },
+                    "request_id": { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]" },
+                    "approve": { "type": "boolean" },
+                },
+                "required": ["type", "request_id", "approve"],
+            },
+        ],
+    };
     /// An idempotency key: what [`crate::ids::is_chosen`] takes.
     Chosen { "type": "string", "pattern": r"^[A-Za-z0-9_.:-]+$", "minLength": 1, "maxLength": 128 };
     /// A directory; whether it is there is another question.

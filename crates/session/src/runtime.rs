@@ -2,7 +2,7 @@
 //! the store; it never touches a log.
 
 use crate::actor::{Actor, Leave};
-use crate::agents::Agents;
+use crate::agents::{Agents, Profile};
 use crate::board::Board;
 use crate::brake::Brake;
 use crate::courier::{Courier, Policy};
@@ -10,6 +10,7 @@ use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
@@ -17,7 +18,7 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Purse, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
 use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -45,6 +47,7 @@ pub struct Deps {
     pub default_model: String,
     /// When models are told tools by name only.
     pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
     /// Takes mail to other gateways.
     pub courier: Arc<dyn Courier>,
@@ -83,7 +86,7 @@ impl Default for Between {
 /// A handle to everything that runs; cloning shares it.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -102,6 +105,7 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
     models: Arc<llm::Models>,
     default_model: String,
@@ -165,6 +169,7 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
@@ -181,6 +186,7 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
             models: deps.models,
             default_model: deps.default_model,
@@ -224,6 +230,21 @@ impl Runtime {
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
     pub async fn prompt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        self.prompt_with(prompt, Vec::new()).await
+    }
+
+    /// The same with files to look at.
+    pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -235,13 +256,13 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, &run, &row)?;
+        let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
-        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
         self.inner.wake(&row.id);
-        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
@@ -281,7 +302,7 @@ impl Runtime {
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
-    fn body(&self, prompt: &NewPrompt, run: &RunId, row: &Session) -> Result<Body, Error> {
+    fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let agents = &self.inner.agents;
         if let Some(agent) = &prompt.agent {
             agents.get(agent)?;
@@ -292,9 +313,10 @@ impl Runtime {
         let dir = Path::new(&row.cwd);
         let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let parts = mention::parts(&prompt.text, &subagents);
+        let mut parts = mention::parts(&prompt.text, &subagents);
+        parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
@@ -327,13 +349,18 @@ impl Runtime {
         }
     }
 
-    fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let agents = &self.inner.agents;
-        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+    /// An agent that a person may let a session run as.
+    pub(crate) fn visible(&self, agent: &str) -> Result<&Profile, Error> {
+        let profile = self.inner.agents.get(agent)?;
         if profile.hidden {
             return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
                 .hint("`convoke agents` lists those that do"));
         }
+        Ok(profile)
+    }
+
+    fn row(&self, new: &NewSession) -> Result<Session, Error> {
+        let profile = self.visible(new.agent.as_deref().unwrap_or(self.inner.agents.default_agent()))?;
         if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
             self.inner.model(model)?;
         } else {
@@ -602,21 +629,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
-    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+    pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -647,6 +669,40 @@ impl Runtime {
 impl Inner {
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
     }
 
     /// A hint that a session's inbox has something. An actor is started if there is none.
@@ -781,7 +837,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     }
 }
 
-fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
     let letter = Letter {
         id,
         to: to.clone(),

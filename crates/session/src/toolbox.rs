@@ -120,11 +120,7 @@ mod tests {
 
     fn listed(toolbox: &Toolbox, loaded: &[&str]) -> Vec<String> {
         let loaded: Vec<String> = loaded.iter().map(|name| (*name).to_owned()).collect();
-        let provider = llm::OpenAiChat::new(llm::Endpoint {
-            base_url: "http://nowhere".into(),
-            api_key: None,
-            headers: std::collections::BTreeMap::default(),
-        });
+        let provider = llm::OpenAiChat::new(llm::Endpoint::at("http://nowhere"));
         let bytes = toolbox.encode(&provider, &loaded);
         let list: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         list.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()

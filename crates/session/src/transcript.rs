@@ -4,7 +4,7 @@
 //! provider's prompt cache asks for.
 
 use bytes::Bytes;
-use llm::{CallRef, Message, Provider};
+use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
 use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State, ToolsLoaded};
 use proto::letter::InputPart;
 use proto::{Call, CallId};
@@ -20,13 +20,21 @@ pub(crate) struct Transcript {
     blocks: usize,
     /// Bytes of the single messages.
     loose: usize,
-    /// The calls of the newest reply, and their results as they come in: sent in the order of the calls.
-    calls: Vec<(Call, Option<Bytes>)>,
+    /// The calls of the newest reply, and their results as they come in: sent together, in the order of the calls.
+    calls: Vec<(Call, Option<Settled>)>,
+    /// What was said while calls were open: wires want results right behind the reply.
+    held: Vec<Bytes>,
+}
+
+/// What is kept of a result until all of them are there.
+struct Settled {
+    output: String,
+    failed: bool,
 }
 
 impl Transcript {
     pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
-        Self { provider, fragments: Vec::new(), blocks: 0, loose: 0, calls: Vec::new() }
+        Self { provider, fragments: Vec::new(), blocks: 0, loose: 0, calls: Vec::new(), held: Vec::new() }
     }
 
     pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
@@ -36,7 +44,7 @@ impl Transcript {
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::Input(input) if input.parts.is_empty() => {}
-            Entry::Input(input) => self.user(&text_of(input)),
+            Entry::Input(input) => self.took(input),
             Entry::Reply(reply) => self.replied(reply),
             Entry::Result(result) => self.settled(result),
             Entry::Notice(notice) => {
@@ -59,12 +67,21 @@ impl Transcript {
     /// One more message at the end of a request, and not of the log.
     pub(crate) fn with(&self, text: &str) -> Vec<Bytes> {
         let mut messages = self.messages();
-        messages.push(self.provider.encode(&Message::User { text }));
+        messages.push(self.provider.encode(&Message::user(text)));
         messages
     }
 
+    fn took(&mut self, input: &Input) {
+        let (text, files) = (text_of(input), files_of(input));
+        self.hear(self.provider.encode(&Message::User { text: &text, files }));
+    }
+
     fn user(&mut self, text: &str) {
-        self.push(self.provider.encode(&Message::User { text }));
+        self.hear(self.provider.encode(&Message::user(text)));
+    }
+
+    fn hear(&mut self, fragment: Bytes) {
+        if self.calls.is_empty() { self.push(fragment) } else { self.held.push(fragment) }
     }
 
     /// Joining costs each message once: the bytes sent stay the same.
@@ -83,32 +100,36 @@ impl Transcript {
     }
 
     fn replied(&mut self, reply: &Reply) {
-        let text = reply.text();
-        let calls: Vec<CallRef<'_>> = reply.calls().map(as_wire).collect();
+        let said: Vec<Said<'_>> = reply.parts.iter().map(said).collect();
         // Some wires refuse an assistant message without content.
-        if text.is_empty() && calls.is_empty() {
+        if reply.text().is_empty() && reply.calls().next().is_none() {
             return;
         }
-        self.push(self.provider.encode(&Message::Assistant { text: &text, calls }));
-        let call = |part: &ReplyPart| match part {
-            ReplyPart::Call(call) => Some((call.clone(), None)),
-            ReplyPart::Text(_) | ReplyPart::Reasoning(_) => None,
-        };
-        self.calls = reply.parts.iter().filter_map(call).collect();
+        self.push(self.provider.encode(&Message::Assistant(said)));
+        self.calls = reply.calls().map(|call| (call.clone(), None)).collect();
     }
 
     fn settled(&mut self, result: &CallResult) {
-        let Some((call, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        *slot = Some(self.provider.encode(&Message::Result {
-            call: wire_id(call),
-            tool: &call.tool,
-            output: &result.output,
-            failed: result.state != State::Ok,
-        }));
+        let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
+        *slot = Some(Settled { output: result.output.clone(), failed: result.state != State::Ok });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
-            let settled: Vec<Bytes> = self.calls.drain(..).filter_map(|(_, slot)| slot).collect();
-            settled.into_iter().for_each(|fragment| self.push(fragment));
+            let calls = std::mem::take(&mut self.calls);
+            let results = calls.iter().filter_map(|(call, settled)| {
+                let Settled { output, failed } = settled.as_ref()?;
+                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed })
+            });
+            self.push(self.provider.encode(&Message::Results(results.collect())));
+            std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
         }
+    }
+}
+
+fn said(part: &ReplyPart) -> Said<'_> {
+    match part {
+        ReplyPart::Text(text) => Said::Text(&text.text),
+        ReplyPart::Reasoning(thought) => Said::Thought(thought),
+        ReplyPart::Call(call) => Said::Call(as_wire(call)),
+        ReplyPart::Block(block) => Said::Block(block),
     }
 }
 
@@ -133,7 +154,18 @@ fn wire_id(call: &Call) -> &str {
 fn text_of(input: &Input) -> String {
     let text = |part: &InputPart| match part {
         InputPart::Text { text } => Some(text.clone()),
-        InputPart::Subtask { .. } => None,
+        InputPart::File { .. } | InputPart::Subtask { .. } => None,
     };
     input.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn files_of(input: &Input) -> Vec<FileRef<'_>> {
+    input.parts.iter().filter_map(file).collect()
+}
+
+fn file(part: &InputPart) -> Option<FileRef<'_>> {
+    match part {
+        InputPart::File { name, mime, data } => Some(FileRef { name, mime, data }),
+        InputPart::Text { .. } | InputPart::Subtask { .. } => None,
+    }
 }

@@ -4,6 +4,7 @@
 //! [`Store::deliver`] and in no other way; both are one transaction, and both answer only when it is on disk.
 
 mod board;
+mod commits;
 mod door;
 pub mod memory;
 mod messages;
@@ -21,6 +22,7 @@ pub use board::{
     BoardChange, BoardQuery, BoardWork, MAX_BLOCKERS, MAX_DESCRIPTION, MAX_NOTE, MAX_TASKS, MAX_TITLE, NewTask,
     Refused, TaskUpdate,
 };
+pub use commits::Commits;
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;

@@ -1,15 +1,14 @@
-//! A model server on a port of its own, speaking Chat Completions and doing what a test tells it.
+//! A model server on a port of its own, speaking every wire (by the path it is asked at) and doing what a test tells it.
 //!
 //! It runs on its own thread and runtime: a test may block, pause its clock or measure without disturbing it.
 
-use crate::Reply;
+use crate::{Received, Reply};
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::Value;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,39 +44,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { keep: 1_000 }
-    }
-}
-
-/// One request as it arrived.
-#[derive(Debug)]
-pub struct Received {
-    /// Counted from 0 over the server's life.
-    pub n: usize,
-    /// When its head had arrived, before its body was read.
-    pub at: Instant,
-    pub path: String,
-    pub headers: HeaderMap,
-    pub raw: Bytes,
-}
-
-impl Received {
-    /// The body, parsed now: a bench that sends large histories should not ask.
-    pub fn body(&self) -> Value {
-        serde_json::from_slice(&self.raw).unwrap_or(Value::Null)
-    }
-
-    /// The text of the newest message with this role.
-    pub fn last(&self, role: &str) -> Option<String> {
-        let body = self.body();
-        let message = body["messages"].as_array()?.iter().rev().find(|message| message["role"] == role)?;
-        message["content"].as_str().map(str::to_owned)
-    }
-
-    /// The names of the tools that were offered.
-    pub fn tools(&self) -> Vec<String> {
-        let body = self.body();
-        let names = body["tools"].as_array().into_iter().flatten();
-        names.filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
     }
 }
 
@@ -152,6 +118,11 @@ impl FakeModel {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The `base_url` of a provider whose wire has the version in its path.
+    pub fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// What a provider's `base_url` would be.
@@ -246,6 +217,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Answe
     let received = Arc::new(Received { n, at, path: head.uri.path().to_owned(), headers: head.headers, raw });
     let queued = lock(&shared.queue).pop_front();
     let reply = queued.unwrap_or_else(|| (shared.script)(&received));
+    let wire = received.wire();
     shared.arrived(received);
     if !reply.delay.is_zero() {
         tokio::time::sleep(reply.delay).await;
@@ -255,7 +227,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Answe
         response = response.header(name, value);
     }
     let done = Done { n, shared };
-    Ok(response.body(reply.into_body(done)).expect("the script's headers are valid"))
+    Ok(response.body(reply.into_body(wire, done)).expect("the script's headers are valid"))
 }
 
 impl Shared {

@@ -74,6 +74,8 @@ impl TempHome {
             }
         }
         command.env("HOME", self.path()).env("CONVOKE_HOME", self.path());
+        // A model server of the person who runs the tests is none of theirs.
+        command.env("OLLAMA_HOST", "127.0.0.1:1").env("LLAMA_ARG_PORT", "1");
         command
     }
 

@@ -4,10 +4,13 @@
 
 mod fake;
 mod home;
+mod received;
 mod reply;
 mod repo;
+mod wires;
 
-pub use fake::{FakeModel, Options, Received, Timing};
+pub use fake::{FakeModel, Options, Timing};
 pub use home::{MODEL, TempHome};
+pub use received::{Line, Received, Wire};
 pub use reply::{Gate, Reply};
 pub use repo::RepoDir;

@@ -1,10 +1,12 @@
-//! What the fake model answers: Chat Completions chunks, or something a real server should never send.
+//! What the fake model answers: something to say on any wire, or something a real server should never send.
 
+use crate::received::Wire;
+use crate::wires::{self, Piece};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
 use hyper::body::{Body, Frame, SizeHint};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,16 +23,17 @@ pub struct Reply {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) delay: Duration,
     content: Content,
-    usage: Option<Value>,
+    usage: Option<(u64, u64)>,
+    cost: Option<f64>,
     gate: Option<Gate>,
     dies_after: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
 enum Content {
-    /// Deltas in order, then the reason to stop.
+    /// Pieces in order, then the reason to stop.
     Stream {
-        deltas: Vec<Value>,
+        pieces: Vec<Piece>,
         finish: &'static str,
     },
     Raw(Bytes),
@@ -41,14 +44,12 @@ enum Content {
 impl Reply {
     /// Says `text` in a few deltas.
     pub fn text(text: impl Into<String>) -> Self {
-        let deltas = pieces(&text.into()).into_iter().map(|piece| json!({ "content": piece })).collect();
-        Self::stream(deltas, "stop")
+        Self::deltas(cut(&text.into()))
     }
 
     /// One delta for each item.
     pub fn deltas<S: Into<String>>(pieces: impl IntoIterator<Item = S>) -> Self {
-        let deltas = pieces.into_iter().map(|piece| json!({ "content": piece.into() })).collect();
-        Self::stream(deltas, "stop")
+        Self::stream(pieces.into_iter().map(|piece| Piece::Text(piece.into())).collect(), "stop")
     }
 
     /// Calls these tools at once.
@@ -75,16 +76,11 @@ impl Reply {
     /// Calls these tools after what was said.
     #[must_use]
     pub fn and_calls<S: Into<String>>(mut self, calls: impl IntoIterator<Item = (S, Value)>) -> Self {
-        if let Content::Stream { deltas, finish } = &mut self.content {
+        if let Content::Stream { pieces, finish } = &mut self.content {
             *finish = "tool_calls";
-            let first = deltas.iter().filter(|delta| !delta["tool_calls"].is_null()).count();
+            let first = pieces.iter().filter(|piece| matches!(piece, Piece::Call { .. })).count();
             for (index, (tool, input)) in calls.into_iter().enumerate() {
-                let index = first + index;
-                let (tool, input) = (tool.into(), input.to_string());
-                let function = json!({ "name": tool, "arguments": input });
-                let call =
-                    json!({ "index": index, "id": format!("wire_{index}"), "type": "function", "function": function });
-                deltas.push(json!({ "tool_calls": [call] }));
+                pieces.push(Piece::Call { index: first + index, tool: tool.into(), input: input.to_string() });
             }
         }
         self
@@ -93,24 +89,23 @@ impl Reply {
     /// Thinks first.
     #[must_use]
     pub fn thinking(mut self, text: impl Into<String>) -> Self {
-        if let Content::Stream { deltas, .. } = &mut self.content {
-            deltas.insert(0, json!({ "reasoning_content": text.into() }));
+        if let Content::Stream { pieces, .. } = &mut self.content {
+            pieces.insert(0, Piece::Thought(text.into()));
         }
         self
     }
 
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
-        let total = input + output;
-        self.usage = Some(json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": total }));
+        self.usage = Some((input, output));
         self
     }
 
     /// Says what it costs, as some servers do, with a hundred tokens.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
-        let tokens = json!({ "prompt_tokens": 80, "completion_tokens": 20, "total_tokens": 100 });
-        self.usage.get_or_insert(tokens)["cost"] = json!(usd);
+        self.usage.get_or_insert((80, 20));
+        self.cost = Some(usd);
         self
     }
 
@@ -155,8 +150,8 @@ impl Reply {
         self
     }
 
-    fn stream(deltas: Vec<Value>, finish: &'static str) -> Self {
-        Self::with(Content::Stream { deltas, finish })
+    fn stream(pieces: Vec<Piece>, finish: &'static str) -> Self {
+        Self::with(Content::Stream { pieces, finish })
     }
 
     fn with(content: Content) -> Self {
@@ -167,15 +162,16 @@ impl Reply {
             delay: Duration::ZERO,
             content,
             usage: None,
+            cost: None,
             gate: None,
             dies_after: None,
         }
     }
 
     /// The body; `done` is dropped when its last chunk has been handed over or the client has gone.
-    pub(crate) fn into_body<D: Send + Sync + Unpin + 'static>(self, done: D) -> BoxBody<Bytes, Died> {
+    pub(crate) fn into_body<D: Send + Sync + Unpin + 'static>(self, wire: Wire, done: D) -> BoxBody<Bytes, Died> {
         let (chunks, endless) = match self.content {
-            Content::Stream { deltas, finish } => (stream_chunks(deltas, finish, self.usage), None),
+            Content::Stream { pieces, finish } => (wires::chunks(wire, &pieces, finish, self.usage, self.cost), None),
             Content::Raw(body) => (VecDeque::from([body]), None),
             Content::EndlessLine => {
                 (VecDeque::from([Bytes::from_static(b"data: ")]), Some(Bytes::from(vec![b'x'; 64 * 1024])))
@@ -320,29 +316,8 @@ impl<D: Unpin> Body for Gated<D> {
     }
 }
 
-fn stream_chunks(deltas: Vec<Value>, finish: &str, usage: Option<Value>) -> VecDeque<Bytes> {
-    let choice = |delta: Value, finish: Value| chunk(json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
-    let mut chunks: VecDeque<Bytes> = deltas.into_iter().map(|delta| event(&choice(delta, Value::Null))).collect();
-    chunks.push_back(event(&choice(json!({}), finish.into())));
-    if let Some(usage) = usage {
-        let mut last = chunk(json!([]));
-        last["usage"] = usage;
-        chunks.push_back(event(&last));
-    }
-    chunks.push_back(Bytes::from_static(b"data: [DONE]\n\n"));
-    chunks
-}
-
-fn chunk(choices: Value) -> Value {
-    json!({ "id": "chatcmpl-fake", "object": "chat.completion.chunk", "created": 0, "model": "fake", "choices": choices })
-}
-
-fn event(data: &Value) -> Bytes {
-    Bytes::from(format!("data: {data}\n\n"))
-}
-
 /// A few pieces, cut between characters.
-fn pieces(text: &str) -> Vec<String> {
+fn cut(text: &str) -> Vec<String> {
     let size = text.chars().count().div_ceil(4).max(1);
     let characters: Vec<char> = text.chars().collect();
     characters.chunks(size).map(|piece| piece.iter().collect()).collect()

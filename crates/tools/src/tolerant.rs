@@ -94,6 +94,11 @@ pub(crate) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error
     }
 }
 
+/// Words that have to be there.
+pub(crate) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from)?.ok_or_else(|| D::Error::custom("expected words, not nothing"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

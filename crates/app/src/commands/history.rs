@@ -78,6 +78,7 @@ fn show_part(part: &Part, paint: Paint) {
             }
         }
         Part::Subtask { agent, prompt, .. } => terminal::print(&format!("@{agent} {}", terminal::harmless(prompt))),
+        Part::File { name, mime, .. } => terminal::print(&paint.dim(&terminal::harmless(&format!("[{name}, {mime}]")))),
         Part::Compaction { .. } => terminal::print(&paint.dim("(older messages were summarised)")),
         Part::Step { .. } => {}
     }

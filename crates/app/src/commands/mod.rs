@@ -7,6 +7,7 @@ mod completions;
 mod db;
 mod demo;
 mod history;
+mod hooks;
 mod kill;
 mod mail;
 mod models;
@@ -60,6 +61,7 @@ enum Command {
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Hooks(hooks::Args),
     Models(models::Args),
     Token(token::Args),
     Db(db::Args),
@@ -86,6 +88,7 @@ impl Cli {
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::{terminal, wiring};
+use llm::Listed;
 use serde_json::json;
 
 /// List the models that can be named, and which one is used when nobody names one
@@ -15,17 +16,26 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
-    let (default, mut names) = (wiring::default_model(&home), wiring::models(&home).names());
-    if !names.contains(&default) {
-        names.insert(0, default.clone());
-    }
+    let default = wiring::default_model(&home);
+    let models = wiring::models(&home)?.list(&default);
     if args.json {
-        terminal::print_json(&json!({ "default": default, "models": names }));
+        terminal::print_json(&json!({ "default": default, "models": models }));
         return Ok(0);
     }
-    for name in names {
-        let mark = if name == default { "  (default)" } else { "" };
-        terminal::print(&format!("{name}{mark}"));
+    let width = models.iter().map(|model| model.name.len()).max().unwrap_or_default();
+    for model in models {
+        let mark = if model.name == default { "  (default)" } else { "" };
+        terminal::print(&format!("{:<width$}  {}{mark}", model.name, about(&model)));
     }
     Ok(0)
+}
+
+/// What helps to choose: how much it holds, what a million tokens cost, and where the key is from.
+fn about(model: &Listed) -> String {
+    let mut words = vec![format!("{:>5}k", model.context / 1000)];
+    words.extend(model.cost.map(|cost| format!("${} in, ${} out", cost.input, cost.output)));
+    if model.key != "none" {
+        words.push(model.key.clone());
+    }
+    words.join("  ")
 }

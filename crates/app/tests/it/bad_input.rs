@@ -3,7 +3,7 @@
 use crate::contract::of_type;
 use crate::{Done, World};
 use serde_json::{Value, json};
-use testkit::{FakeModel, Reply};
+use testkit::{FakeModel, Reply, RepoDir, TempHome};
 
 /// Fails before a run exists: exit code 2, a message, a hint, and one error line for programs.
 #[track_caller]
@@ -106,7 +106,9 @@ fn a_read_only_home_is_said_to_be_one() {
 /// The model's server fails for good: exit code 1, an error line, and still exactly one run line.
 #[track_caller]
 fn fails(reply: impl Fn() -> Reply + Send + Sync + 'static, words: &str) {
-    let world = World::with(FakeModel::scripted(move |_| reply()));
+    let model = FakeModel::scripted(move |_| reply());
+    let home = TempHome::new(&model).config_json(json!({ "provider": { "fake": { "retries": 0 } } }));
+    let world = World { model, home, repo: RepoDir::new() };
     let done = world.convoke(["run", "--json", "x"]).code(1);
     let lines = done.lines();
     assert_eq!(of_type(&lines, "run").len(), 1, "{done:#?}");

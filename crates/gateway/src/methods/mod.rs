@@ -5,6 +5,7 @@ mod agents;
 mod board;
 mod chat;
 mod gateway;
+mod hooks;
 mod messages;
 mod permissions;
 mod sessions;

@@ -64,7 +64,7 @@ const LARGEST_SCRIPT: u64 = 1024 * 1024;
 
 /// What this model is taken to be able to hold.
 pub fn model(name: &str) -> Model {
-    Model { name: name.to_owned(), context: 200_000, output: 8_000 }
+    Model::new(name, 200_000, 8_000)
 }
 
 pub struct Offline {
@@ -155,6 +155,11 @@ impl Provider for Offline {
         plain::encode_tools(tools)
     }
 
+    /// A script that fails means it.
+    fn retries(&self) -> u32 {
+        0
+    }
+
     async fn stream(&self, request: Request, seen: &mut (dyn FnMut(Delta) + Send)) -> Result<Reply, Error> {
         let play = self.play(&request).await?;
         if !play.wait.is_zero() {
@@ -173,8 +178,8 @@ impl Provider for Offline {
 
 async fn show(part: &Part, seen: &mut (dyn FnMut(Delta) + Send)) {
     match part {
-        Part::Call { .. } => {}
-        Part::Reasoning(text) => seen(Delta::Reasoning(text.clone())),
+        Part::Call { .. } | Part::Block(_) => {}
+        Part::Reasoning(thought) => seen(Delta::Reasoning(thought.text.clone())),
         Part::Text(text) => {
             for piece in pieces(text) {
                 seen(Delta::Text(piece.to_owned()));

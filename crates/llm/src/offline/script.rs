@@ -3,6 +3,7 @@
 use super::Play;
 use super::tail::Turn;
 use crate::{Error, Part};
+use proto::entry::Thought;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -168,7 +169,7 @@ impl Script {
         for action in step {
             match action {
                 Action::Say(text) => say(&mut play, fill(text, turn)),
-                Action::Think(text) => play.parts.push(Part::Reasoning(fill(text, turn))),
+                Action::Think(text) => play.parts.push(Part::Reasoning(Thought::new(fill(text, turn)))),
                 Action::Call { tool, input } => {
                     let input = fill_json(input, turn).to_string();
                     play.parts.push(Part::Call { id: None, tool: tool.clone(), input });

@@ -1,6 +1,6 @@
 //! The conversation as the offline model keeps it, and the part of it that matters: what came since the newest prompt.
 
-use crate::Message;
+use crate::{CallRef, Message, Said};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,7 +13,14 @@ const OVERVIEW: usize = 40;
 enum Kept {
     User { text: String },
     Assistant { text: String, calls: Vec<KeptCall> },
-    Result { call: String, output: String, failed: bool },
+    Results(Vec<KeptResult>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptResult {
+    call: String,
+    output: String,
+    failed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,23 +35,33 @@ const USER: &[u8] = b"{\"user\":";
 
 pub(super) fn encode(message: &Message<'_>) -> Bytes {
     let kept = match message {
-        Message::User { text } => Kept::User { text: (*text).to_owned() },
-        Message::Assistant { text, calls } => Kept::Assistant {
-            text: (*text).to_owned(),
-            calls: calls
+        Message::User { text, files } if files.is_empty() => Kept::User { text: (*text).to_owned() },
+        Message::User { text, files } => {
+            let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+            Kept::User { text: format!("{text}\n[files that this model cannot look at: {}]", names.join(", ")) }
+        }
+        Message::Assistant(said) => {
+            let text = said.iter().filter_map(|part| if let Said::Text(text) = part { Some(*text) } else { None });
+            let calls = said.iter().filter_map(|part| if let Said::Call(call) = part { Some(call) } else { None });
+            Kept::Assistant { text: text.collect(), calls: calls.map(kept_call).collect() }
+        }
+        Message::Results(results) => Kept::Results(
+            results
                 .iter()
-                .map(|call| KeptCall {
-                    id: call.id.to_owned(),
-                    tool: call.tool.to_owned(),
-                    input: serde_json::from_str(call.input.get()).unwrap_or(Value::Null),
+                .map(|result| KeptResult {
+                    call: result.call.to_owned(),
+                    output: result.output.to_owned(),
+                    failed: result.failed,
                 })
                 .collect(),
-        },
-        Message::Result { call, output, failed, .. } => {
-            Kept::Result { call: (*call).to_owned(), output: (*output).to_owned(), failed: *failed }
-        }
+        ),
     };
     Bytes::from(serde_json::to_vec(&kept).expect("strings and JSON values always serialise"))
+}
+
+fn kept_call(call: &CallRef<'_>) -> KeptCall {
+    let input = serde_json::from_str(call.input.get()).unwrap_or(Value::Null);
+    KeptCall { id: call.id.to_owned(), tool: call.tool.to_owned(), input }
 }
 
 /// What came since the newest prompt, and that prompt.
@@ -77,7 +94,9 @@ impl Turn {
         for message in &messages[newest + 1..] {
             match serde_json::from_slice(message) {
                 Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
-                Ok(Kept::Result { call, output, failed }) => turn.settle(&call, output, failed),
+                Ok(Kept::Results(results)) => {
+                    results.into_iter().for_each(|result| turn.settle(&result.call, result.output, result.failed));
+                }
                 Ok(Kept::User { .. }) | Err(_) => {}
             }
         }

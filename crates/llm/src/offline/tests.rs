@@ -2,7 +2,7 @@
 
 use super::instruction::{self, Instruction};
 use super::{Offline, pieces};
-use crate::{CallRef, Delta, Error, Message, Part, Provider, Reply, Request, ToolSpec};
+use crate::{CallRef, Delta, Error, Message, Part, Provider, Reply, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use proto::entry::Finish;
 use serde_json::value::RawValue;
@@ -49,20 +49,20 @@ impl Talk {
     }
 
     fn user(&mut self, text: &str) -> &mut Self {
-        self.messages.push(self.offline.encode(&Message::User { text }));
+        self.messages.push(self.offline.encode(&Message::user(text)));
         self
     }
 
     fn answer(&mut self, text: &str) -> &mut Self {
-        self.messages.push(self.offline.encode(&Message::Assistant { text, calls: Vec::new() }));
+        self.messages.push(self.offline.encode(&Message::Assistant(vec![Said::Text(text)])));
         self
     }
 
     fn call(&mut self, id: &str, tool: &str, input: &str, output: &str, failed: bool) -> &mut Self {
         let input = raw(input);
-        let calls = vec![CallRef { id, tool, input: &input }];
-        self.messages.push(self.offline.encode(&Message::Assistant { text: "", calls }));
-        self.messages.push(self.offline.encode(&Message::Result { call: id, tool, output, failed }));
+        let calls = vec![Said::Call(CallRef { id, tool, input: &input })];
+        self.messages.push(self.offline.encode(&Message::Assistant(calls)));
+        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef { call: id, tool, output, failed }])));
         self
     }
 
@@ -106,7 +106,8 @@ impl Talk {
 fn noted(part: &Part) -> String {
     match part {
         Part::Text(text) => format!("says: {text}"),
-        Part::Reasoning(text) => format!("thinks: {text}"),
+        Part::Reasoning(thought) => format!("thinks: {}", thought.text),
+        Part::Block(_) => unreachable!("the offline model has none"),
         Part::Call { tool, input, .. } => format!("calls: {tool} {input}"),
     }
 }
@@ -486,7 +487,7 @@ async fn usage_is_estimated_and_text_comes_in_deltas() {
         model: super::model("plain"),
         system: "s".repeat(400),
         tools: Bytes::new(),
-        messages: vec![talk.offline.encode(&Message::User { text: "hello" })],
+        messages: vec![talk.offline.encode(&Message::user("hello"))],
         temperature: None,
         top_p: None,
     };
@@ -517,7 +518,7 @@ fn pieces_make_the_whole() {
 #[tokio::test]
 async fn a_long_history_is_not_read() {
     let mut talk = Talk::plain();
-    let old = talk.offline.encode(&Message::User { text: &"read old.txt ".repeat(100) });
+    let old = talk.offline.encode(&Message::user(&"read old.txt ".repeat(100)));
     talk.messages = vec![old; 200_000];
     talk.user("read new.txt");
     let start = std::time::Instant::now();

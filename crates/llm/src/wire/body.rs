@@ -25,6 +25,16 @@ impl Pieces {
         self.0.push(piece.into());
     }
 
+    /// Pieces with commas between them.
+    pub(crate) fn list<'a>(&mut self, pieces: impl IntoIterator<Item = &'a Bytes>) {
+        for (n, piece) in pieces.into_iter().enumerate() {
+            if n > 0 {
+                self.push(Bytes::from_static(b","));
+            }
+            self.push(piece.clone());
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(Bytes::len).sum()
     }
@@ -47,6 +57,14 @@ impl Pieces {
             }
             Some(block.freeze())
         })
+    }
+}
+
+#[cfg(test)]
+impl Pieces {
+    /// The whole body, for tests.
+    pub(crate) fn joined(self) -> Vec<u8> {
+        self.blocks().collect::<Vec<_>>().concat()
     }
 }
 

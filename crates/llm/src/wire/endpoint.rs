@@ -1,13 +1,15 @@
 //! Where a provider is and how it is reached: one client per provider, built when it is first needed.
 
+use super::key::Key;
 use super::mask::Masks;
-use crate::Error;
+use crate::{Admitted, Error, retry};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::{Mutex, Semaphore};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -19,35 +21,85 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(50);
 pub struct Endpoint {
     /// As the vendor's own SDK takes it, such as `https://api.example.com/v1`.
     pub base_url: String,
-    /// Sent as a bearer token, to this address only.
-    pub api_key: Option<SecretString>,
+    /// Sent to this address only.
+    pub key: Key,
+    pub auth: Auth,
+    /// Sent with every request; they win over what the wire sends of itself.
     pub headers: BTreeMap<String, String>,
+    /// Requests under way at once.
+    pub concurrency: Option<u32>,
+    pub retries: u32,
+}
+
+impl Endpoint {
+    /// An address that asks for no key.
+    pub fn at(base_url: impl Into<String>) -> Self {
+        Self {
+            base_url: base_url.into(),
+            key: Key::None,
+            auth: Auth::Bearer,
+            headers: BTreeMap::new(),
+            concurrency: None,
+            retries: retry::MOST,
+        }
+    }
+}
+
+/// How a key is shown to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    /// `Authorization: Bearer …`
+    Bearer,
+    /// A header of this name.
+    Header(&'static str),
 }
 
 /// An endpoint with its client.
 pub(crate) struct Connection {
     endpoint: Endpoint,
-    masks: Masks,
+    /// The key once it is known.
+    key: Mutex<Option<SecretString>>,
     client: OnceLock<Result<Client, String>>,
+    turns: Option<Arc<Semaphore>>,
 }
 
 impl Connection {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let key = endpoint.api_key.iter().map(ExposeSecret::expose_secret);
-        let masks = Masks::new(key.chain(endpoint.headers.values().map(String::as_str)));
-        Self { endpoint, masks, client: OnceLock::new() }
+        let turns = endpoint.concurrency.map(|most| Arc::new(Semaphore::new(most.max(1) as usize)));
+        Self { endpoint, key: Mutex::default(), client: OnceLock::new(), turns }
     }
 
-    pub(crate) fn masks(&self) -> &Masks {
-        &self.masks
+    /// Waits for a turn, where only so many requests may be under way.
+    pub(crate) async fn admit(&self) -> Admitted {
+        match &self.turns {
+            None => Admitted::default(),
+            Some(turns) => turns.clone().acquire_owned().await.expect("turns are never closed").into(),
+        }
+    }
+
+    pub(crate) fn retries(&self) -> u32 {
+        self.endpoint.retries
+    }
+
+    /// An error as it may be shown. A key that was refused is asked for again with the next request.
+    pub(crate) async fn shown(&self, error: Error) -> Error {
+        let mut key = self.key.lock().await;
+        let secrets = key.iter().map(ExposeSecret::expose_secret);
+        let masks = Masks::new(secrets.chain(self.endpoint.headers.values().map(String::as_str)));
+        let shown = masks.error(error);
+        if matches!(shown, Error::Auth(_)) {
+            *key = None;
+        }
+        shown
     }
 
     /// A POST to `path` under the base URL, with key and headers.
-    pub(crate) fn post(&self, path: &str) -> Result<reqwest::RequestBuilder, Error> {
+    pub(crate) async fn post(&self, path: &str) -> Result<reqwest::RequestBuilder, Error> {
         let url = self.url(path)?;
+        let headers = self.headers().await?;
         let client = self.client.get_or_init(|| build(&url).map_err(|error| innermost(&error)));
         let client = client.as_ref().map_err(|reason| Error::Network(format!("cannot set up TLS: {reason}")))?;
-        Ok(client.post(url).headers(self.headers()?))
+        Ok(client.post(url).headers(headers))
     }
 
     /// The address as messages name it: without a password, path or query.
@@ -79,13 +131,21 @@ impl Connection {
         url.ok().filter(|_| whole).ok_or_else(wrong)
     }
 
-    fn headers(&self) -> Result<HeaderMap, Error> {
+    async fn headers(&self) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
-        if let Some(key) = &self.endpoint.api_key {
-            let value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()));
-            let mut value = value.map_err(|_| Error::Auth("`api_key` holds a character no header can".to_owned()))?;
+        let mut known = self.key.lock().await;
+        if known.is_none() {
+            *known = self.endpoint.key.read().await?;
+        }
+        if let Some(key) = known.as_ref() {
+            let (name, value) = match self.endpoint.auth {
+                Auth::Bearer => (AUTHORIZATION, format!("Bearer {}", key.expose_secret())),
+                Auth::Header(name) => (HeaderName::from_static(name), key.expose_secret().to_owned()),
+            };
+            let value = HeaderValue::try_from(value);
+            let mut value = value.map_err(|_| Error::Auth("the key holds a character no header can".to_owned()))?;
             value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            headers.insert(name, value);
         }
         for (name, value) in &self.endpoint.headers {
             let bad = || Error::Refused(format!("header `{name}` of the provider is not valid"));
@@ -134,7 +194,7 @@ mod tests {
     use super::*;
 
     fn connection(base_url: &str) -> Connection {
-        Connection::new(Endpoint { base_url: base_url.to_owned(), api_key: None, headers: BTreeMap::new() })
+        Connection::new(Endpoint::at(base_url))
     }
 
     #[track_caller]
@@ -149,10 +209,10 @@ mod tests {
         check_url("https://example.com", "https://example.com/chat/completions");
     }
 
-    #[test]
-    fn what_is_not_an_address_is_refused_by_name() {
+    #[tokio::test]
+    async fn what_is_not_an_address_is_refused_by_name() {
         for base_url in ["", "localhost:8080", "file:///etc/passwd", "http://"] {
-            let error = connection(base_url).post("/x").unwrap_err();
+            let error = connection(base_url).post("/x").await.unwrap_err();
             assert!(error.to_string().contains("`base_url`"), "{base_url}: {error}");
         }
     }

@@ -36,6 +36,7 @@ impl Masks {
             Error::Auth(text) => Error::Auth(self.text(&text)),
             Error::Network(text) => Error::Network(self.text(&text)),
             Error::Refused(text) => Error::Refused(self.text(&text)),
+            Error::Declined(text) => Error::Declined(self.text(&text)),
             Error::Garbage(text) => Error::Garbage(self.text(&text)),
         }
     }

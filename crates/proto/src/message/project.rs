@@ -86,6 +86,7 @@ impl Projection {
         self.agent.clone_from(&input.agent);
         let parts = input.parts.iter().cloned().map(|part| match part {
             InputPart::Text { text } => Part::Text { text },
+            InputPart::File { name, mime, data } => Part::File { name, mime, omitted: true, bytes: data.len() },
             InputPart::Subtask { agent, prompt, description } => Part::Subtask { agent, prompt, description },
         });
         let parts = parts.collect();
@@ -98,7 +99,7 @@ impl Projection {
             if let ReplyPart::Call(call) = part {
                 self.calls.insert(call.id.clone(), (self.messages.len(), parts.len()));
             }
-            parts.push(reply_part(part));
+            parts.extend(reply_part(part));
         }
         parts.push(Part::Step { usage: reply.usage });
         let message = self.push(stored, Role::Assistant, parts);
@@ -133,10 +134,13 @@ impl Projection {
     }
 }
 
-fn reply_part(part: &ReplyPart) -> Part {
-    match part {
+/// What a reader is shown of it; nothing of what only its provider can read.
+fn reply_part(part: &ReplyPart) -> Option<Part> {
+    Some(match part {
         ReplyPart::Text(text) => Part::Text { text: text.text.clone() },
-        ReplyPart::Reasoning(text) => Part::Reasoning { text: text.text.clone() },
+        ReplyPart::Reasoning(thought) if thought.text.is_empty() => return None,
+        ReplyPart::Reasoning(thought) => Part::Reasoning { text: thought.text.clone() },
+        ReplyPart::Block(_) => return None,
         ReplyPart::Call(call) => Part::Tool {
             call_id: call.id.clone(),
             tool: call.tool.clone(),
@@ -144,7 +148,7 @@ fn reply_part(part: &ReplyPart) -> Part {
             input: serde_json::from_str(call.input.get()).unwrap_or_default(),
             output: None,
         },
-    }
+    })
 }
 
 fn finish(finish: Finish) -> &'static str {

@@ -87,7 +87,7 @@ fn shorten(part: &mut Part, shortened: &mut bool) {
             output.as_mut().map(&mut cut_in);
             each_string(input, &mut cut_in);
         }
-        Part::Compaction { .. } | Part::Step { .. } => {}
+        Part::File { .. } | Part::Compaction { .. } | Part::Step { .. } => {}
     }
 }
 

@@ -1,24 +1,28 @@
 //! Mail between sessions, as methods and tools show it (C3, C4).
 
-use crate::shape::{PageCursor, Ref};
+use crate::shape::{Chosen, MailWords, PageCursor, Ref, Words};
 use crate::{LetterId, Millis, SessionId, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Mail from a person.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MailInput {
     /// A name, `main` or `*` of the tree that `session` belongs to; or a session's id, key or label; or a peer's address.
+    #[schemars(with = "Words")]
     pub to: String,
     /// Text, or an object with a `type`: `shutdown_request`, `plan_approval_response`.
+    #[schemars(with = "MailWords")]
     pub message: serde_json::Value,
     /// A session of the tree whose names are meant.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -145,6 +149,7 @@ pub struct RefuseInput {
 pub struct PeersInput {
     /// Whom this session can write to; without it, every live session.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
     pub session: Option<String>,
     /// Leave other gateways out.
     pub local: bool,

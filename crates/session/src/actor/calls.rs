@@ -1,5 +1,6 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
+use super::hooked::Remark;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
@@ -48,9 +49,20 @@ pub(super) struct Called {
 
 impl Actor {
     /// Finds the tool, reads the arguments, and asks the rules.
-    pub(super) fn judge(&self, wire_id: Option<String>, name: &str, input: Box<RawValue>, asked: Asked) -> Judged {
-        let id = CallId::new();
+    pub(super) fn judge(
+        &self,
+        wire_id: Option<String>,
+        name: &str,
+        input: Box<RawValue>,
+        asked: Asked,
+        remark: Option<Remark>,
+    ) -> Judged {
+        let (id, stopped) = remark.map_or_else(|| (CallId::new(), None), |remark| (remark.call, remark.stopped));
         let (tool, verdict) = match tools::find(name) {
+            Some(tool) if let Some(why) = stopped => {
+                let refusal = Verdict::Refuse(State::Denied, format!("a hook of the user said no: {why}"));
+                (tool.spec().name.to_owned(), in_json(tool, refusal))
+            }
             Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, &input, asked))),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
@@ -192,7 +204,7 @@ impl Actor {
         let doors = Arc::new(self.doors(&call));
         let cx = self.context_with(&call, &doors);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
-        let (cancel, id) = (self.work.clone(), call.clone());
+        let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {
@@ -208,7 +220,12 @@ impl Actor {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
             };
-            Outcome::Called(Called { call, result, effects: doors.effects(), ms: begun.elapsed().as_millis() as u64 })
+            let ms = begun.elapsed().as_millis() as u64;
+            let result = match after {
+                Some(after) => after.run(result, ms, &cancel).await,
+                None => result,
+            };
+            Outcome::Called(Called { call, result, effects: doors.effects(), ms })
         });
         self.running.insert(task.id(), id);
     }

@@ -93,6 +93,7 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        batch.row.title = switch.title.clone().or(batch.row.title.take());
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;

@@ -364,7 +364,7 @@ fn spoken(letter: &Letter) -> bool {
 fn said_already(parts: Vec<InputPart>) -> Entry {
     let text = |part| match part {
         InputPart::Text { text } => Some(ReplyPart::Text(Text { text })),
-        InputPart::Subtask { .. } => None,
+        InputPart::Subtask { .. } | InputPart::File { .. } => None,
     };
     let parts = parts.into_iter().filter_map(text).collect();
     let (usage, model) = (Usage::default(), String::new());

@@ -31,6 +31,7 @@ fn runtime() -> Runtime {
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),

@@ -1,6 +1,7 @@
 //! Asking the model, and making of its reply an entry and calls.
 
 use super::calls::Judged;
+use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
@@ -30,6 +31,11 @@ impl Mind {
     /// Tokens a conversation may fill before room has to be made.
     pub(super) fn room(&self) -> u64 {
         self.model.context.saturating_sub(self.model.output)
+    }
+
+    /// How often it may be asked again when it fails for the moment.
+    pub(super) fn retries(&self) -> u32 {
+        self.provider.retries()
     }
 }
 
@@ -65,9 +71,11 @@ impl Actor {
         let provider = mind.provider.clone();
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
+        self.no_longer_retrying().await?;
         self.thinking = true;
         self.tasks.spawn(async move {
             let asked = async {
+                let _turn = provider.admit().await;
                 let _slot = slot.acquire().await;
                 let mut seen = |delta: Delta| {
                     if let Delta::Text(text) = delta {
@@ -162,8 +170,9 @@ impl Actor {
         match said {
             None => Ok(()),
             Some(Ok(reply)) => {
+                self.tried = 0;
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
-                self.record(reply, model, Asked::ByTheModel).await
+                self.weigh(reply, model, Asked::ByTheModel).await
             }
             Some(Err(llm::Error::Overflow(_))) => {
                 let pending =
@@ -171,6 +180,9 @@ impl Actor {
                 self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
             }
             Some(Err(error)) => {
+                if self.try_again(&error).await? {
+                    return Ok(());
+                }
                 tracing::warn!(session = %self.row.id, %error, "no reply from the model");
                 self.end(Ending::error(Code::Provider, &error.to_string(), Some(error.hint()))).await
             }
@@ -187,14 +199,19 @@ impl Actor {
         };
         let parts = self.view.subtasks().iter().map(call).collect();
         let reply = llm::Reply { parts, usage: Usage::default(), finish: Finish::ToolCalls };
-        self.record(reply, String::new(), Asked::ByThePerson).await
+        self.weigh(reply, String::new(), Asked::ByThePerson).await
     }
 
     /// Stores a reply with the calls it makes, and only then starts them. A reply that ends the turn ends the run in the
     /// same commit, unless letters came in meanwhile.
-    async fn record(&mut self, reply: llm::Reply, model: String, asked: Asked) -> Result<(), Stop> {
-        let judged: Vec<(Part, Option<Judged>)> =
-            reply.parts.into_iter().map(|part| self.judged(part, asked)).collect();
+    pub(super) async fn record(&mut self, weighed: Weighed) -> Result<(), Stop> {
+        let Weighed { reply, model, asked, remarks } = weighed;
+        let mut remarks = remarks.into_iter();
+        let judge = |part: Part| {
+            let call = self.judged(&part, asked, remarks.next().flatten());
+            (part, call)
+        };
+        let judged: Vec<(Part, Option<Judged>)> = reply.parts.into_iter().map(judge).collect();
         let mut batch = Batch::default();
         let steps = self.view.answering().map_or(0, |now| now.steps);
         let said_by_a_model = !model.is_empty() && self.view.told().is_none();
@@ -234,12 +251,12 @@ impl Actor {
         self.commit(batch).await
     }
 
-    fn judged(&self, part: Part, asked: Asked) -> (Part, Option<Judged>) {
-        let call = match &part {
-            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked)),
-            Part::Text(_) | Part::Reasoning(_) => None,
-        };
-        (part, call)
+    /// A call with what the rules and the hooks say to it; other parts are none.
+    pub(super) fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
+        match part {
+            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
+            Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
+        }
     }
 
     /// There is no room left in the context. Compaction itself is not built yet, so the run ends and says so.
@@ -270,7 +287,8 @@ fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
 fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
     match (part, call) {
         (Part::Text(text), _) => ReplyPart::Text(Text { text: text.clone() }),
-        (Part::Reasoning(text), _) => ReplyPart::Reasoning(Text { text: text.clone() }),
+        (Part::Reasoning(thought), _) => ReplyPart::Reasoning(thought.clone()),
+        (Part::Block(block), _) => ReplyPart::Block(block.clone()),
         (Part::Call { .. }, Some(judged)) => ReplyPart::Call(judged.call.clone()),
         (Part::Call { .. }, None) => unreachable!("every call is judged"),
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
-use llm::wire::{Endpoint, openai_chat::OpenAiChat};
+use llm::{Configured, Endpoint, Wire};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
 use proto::{RunId, SessionId};
@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<String, config::Agent>,
     /// `tools.sessions.visibility`.
     sight: Value,
+    pub(crate) hooks: config::Hooks,
+    pub(crate) processes: Arc<dyn Processes>,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -52,13 +54,32 @@ impl World {
         agents: BTreeMap<String, config::Agent>,
         script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::made(limits, agents, config::Hooks::new(), Arc::new(NoProcesses), script)
+    }
+
+    /// With hooks, whose commands `processes` plays.
+    pub(crate) fn hooked(
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::made(config::Limits::default(), BTreeMap::new(), hooks, processes, script)
+    }
+
+    fn made(
+        limits: config::Limits,
+        agents: BTreeMap<String, config::Agent>,
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let hub = Hub::default();
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
         let sight = json!({ "default": "all" });
-        let rt = runtime(&store, &hub, &fake, &limits, &agents, &sight);
-        Self { rt, hub, store, fake, repo, limits, agents, sight }
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes, &sight);
+        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight }
     }
 
     /// Another visibility for one act, from the next gateway on, which takes over at once.
@@ -67,16 +88,22 @@ impl World {
         self.restart().await;
     }
 
+    /// A runtime over the same store.
+    fn again(&self) -> Runtime {
+        let Self { store, hub, fake, limits, agents, hooks, processes, sight, .. } = self;
+        runtime(store, hub, fake, limits, agents, hooks, processes, sight)
+    }
+
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
     pub(crate) async fn restart(&mut self) {
         self.rt.stop().await;
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
     /// A new gateway takes over while the old one still believes it owns the sessions.
     pub(crate) async fn take_over(&mut self) {
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
@@ -122,7 +149,7 @@ impl World {
                     for part in reply.parts {
                         match part {
                             ReplyPart::Text(text) => writeln!(out, "model   {}", text.text).unwrap(),
-                            ReplyPart::Reasoning(_) => {}
+                            ReplyPart::Reasoning(_) | ReplyPart::Block(_) => {}
                             ReplyPart::Call(call) => {
                                 tools.insert(call.id, (call.tool.clone(), call.input.get().to_owned()));
                             }
@@ -171,25 +198,30 @@ fn runtime(
     fake: &FakeModel,
     limits: &config::Limits,
     agents: &BTreeMap<String, config::Agent>,
+    hooks: &config::Hooks,
+    processes: &Arc<dyn Processes>,
     sight: &Value,
 ) -> Runtime {
-    let endpoint = Endpoint { base_url: fake.base_url(), api_key: None, headers: BTreeMap::new() };
-    let configured = llm::Configured {
-        provider: Arc::new(OpenAiChat::new(endpoint)),
-        models: BTreeMap::new(),
-        defaults: llm::Limits { context: 1_000_000, output: 1000 },
-    };
+    let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
+    let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let providers = BTreeMap::from([
+        ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
+        ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
+        ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+    ]);
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::from([("fake".to_owned(), configured)]))),
+        models: Arc::new(llm::Models::new("scripts".into(), providers)),
         agents: Agents::new(agents, None, &[]).unwrap(),
         limits: limits.clone(),
-        processes: Arc::new(NoProcesses),
+        processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         default_model: "fake/m1".into(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
+        hooks: hooks.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },

@@ -32,6 +32,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            input: None,
         }
     }
 
@@ -117,6 +118,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
     ExitCode::SUCCESS

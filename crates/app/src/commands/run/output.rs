@@ -4,7 +4,7 @@ use crate::terminal::{self, Paint, one_line};
 use proto::entry::{CallResult, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{CallId, Entry, Error, SessionId, Status};
+use proto::{CallId, Entry, Error, SessionId};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -108,7 +108,14 @@ impl Output {
                 let what = one_line(&patterns.join(", "), 80);
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
             }
-            Seen::Status { session_id, status: Status::Retrying } => self.line(session_id, "… trying again"),
+            Seen::Retry { session_id, after_ms, message, .. } => {
+                let seconds = after_ms.div_ceil(1000);
+                self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
+            }
+            Seen::Hook { session_id, event, command, error } => {
+                let (command, error) = (one_line(command, 60), one_line(error, 160));
+                self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
+            }
             Seen::Board { session_id, task } => {
                 let title = one_line(&task.title, 80);
                 self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
@@ -171,6 +178,16 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "agent": agent,
             "permission": permission,
             "patterns": patterns,
+        }),
+        Seen::Retry { session_id, attempt, after_ms, message } => json!({
+            "type": "retry",
+            "sessionId": session_id,
+            "attempt": attempt,
+            "afterMs": after_ms,
+            "message": message,
+        }),
+        Seen::Hook { session_id, event, command, error } => json!({
+            "type": "hook", "sessionId": session_id, "event": event, "command": command, "error": error,
         }),
         Seen::Board { session_id, task } => json!({ "type": "board", "sessionId": session_id, "task": task }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,

@@ -1,10 +1,13 @@
 //! Our messages as Chat Completions JSON, and a request made of them.
 
 use crate::wire::body::Pieces;
-use crate::{CallRef, Message, Request, ToolSpec};
+use crate::wire::files::{self, Shown};
+use crate::wire::json::{arguments, json};
+use crate::{CallRef, Effort, FileRef, Message, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// What the server calls the limit on an answer's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,23 +17,66 @@ pub(super) enum LimitName {
     MaxCompletionTokens,
 }
 
-pub(super) fn message(message: &Message<'_>) -> Bytes {
+/// Whose thoughts go back to the server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Thoughts<'a> {
+    /// Blocks with this mark.
+    pub(super) own: &'a str,
+    /// Plain thoughts too, as `reasoning_content`.
+    pub(super) echo: bool,
+}
+
+pub(super) fn message(message: &Message<'_>, thoughts: Thoughts<'_>) -> Bytes {
     match message {
-        Message::User { text } => json(&Plain { role: "user", content: text }),
-        Message::Assistant { text, calls } if calls.is_empty() => json(&Plain { role: "assistant", content: text }),
-        Message::Assistant { text, calls } => {
-            let content = (!text.is_empty()).then_some(*text);
-            let arguments: Vec<String> = calls.iter().map(|call| arguments(call.input)).collect();
-            let tool_calls = calls.iter().zip(&arguments).map(|(call, arguments)| Call::new(call, arguments)).collect();
-            json(&Calling { role: "assistant", content, tool_calls })
+        Message::User { text, files } if files.is_empty() => json(&Plain { role: "user", content: text }),
+        Message::User { text, files } => json(&Shows { role: "user", content: shows(text, files) }),
+        Message::Assistant(said) => assistant(said, thoughts),
+        Message::Results(results) => {
+            let answers: Vec<Bytes> = results.iter().map(answer).collect();
+            Bytes::from(answers.join(&b","[..]))
         }
-        Message::Result { call, output, .. } => json(&Answer { role: "tool", tool_call_id: call, content: output }),
     }
 }
 
-/// As they stand in a request.
-pub(super) fn join(messages: &[Bytes]) -> Bytes {
-    Bytes::from(messages.join(&b","[..]))
+fn answer(result: &ResultRef<'_>) -> Bytes {
+    json(&Answer { role: "tool", tool_call_id: result.call, content: result.output })
+}
+
+fn assistant(said: &[Said<'_>], thoughts: Thoughts<'_>) -> Bytes {
+    let mut text = String::new();
+    let mut thought = String::new();
+    let (mut calls, mut details) = (Vec::new(), None);
+    for part in said {
+        match part {
+            Said::Text(words) => text.push_str(words),
+            Said::Thought(part) => {
+                thought.push_str(&part.text);
+                details = details.or(part.block.as_ref().filter(|block| block.from == thoughts.own));
+            }
+            Said::Call(call) => calls.push((call, arguments(call.input))),
+            Said::Block(_) => {}
+        }
+    }
+    json(&Assistant {
+        role: "assistant",
+        content: (!text.is_empty() || calls.is_empty()).then_some(&text),
+        reasoning_content: Some(thought).filter(|thought| thoughts.echo && !thought.is_empty()),
+        reasoning_details: details.map(|block| &*block.raw),
+        tool_calls: calls.iter().map(|(call, arguments)| Call::new(call, arguments)).collect(),
+    })
+}
+
+fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
+    let mut content = Vec::with_capacity(files.len() + 1);
+    if !text.trim().is_empty() {
+        content.push(Content::Text { text: text.into() });
+    }
+    content.extend(files.iter().map(|file| match files::shown(file) {
+        Shown::Image => Content::ImageUrl { image_url: Url { url: files::data_url(file) } },
+        Shown::Pdf => Content::File { file: Attached { filename: file.name, file_data: files::data_url(file) } },
+        Shown::Words(text) => Content::Text { text },
+    }));
+    content
 }
 
 pub(super) fn tools(tools: &[ToolSpec]) -> Bytes {
@@ -41,29 +87,19 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Bytes {
     json(&tools)
 }
 
-/// The whole request. The history is referred to, not copied.
+/// The whole request. The history is referred to, not copied, and comes last: all before it is the same in every step.
 pub(super) fn request(request: &Request, limit: LimitName) -> Pieces {
-    let mut pieces = Pieces::with_capacity(2 * request.messages.len() + 5);
+    let mut pieces = Pieces::with_capacity(2 * request.messages.len() + 7);
     let options = json(&Options::new(request, limit));
     pieces.push(options.slice(..options.len() - 1));
-    pieces.push(Bytes::from_static(b",\"messages\":["));
-    let mut comma = false;
-    if !request.system.is_empty() {
-        pieces.push(json(&Plain { role: "system", content: &request.system }));
-        comma = true;
-    }
-    for message in &request.messages {
-        if std::mem::replace(&mut comma, true) {
-            pieces.push(Bytes::from_static(b","));
-        }
-        pieces.push(message.clone());
-    }
-    pieces.push(Bytes::from_static(b"]"));
     if !request.tools.is_empty() {
         pieces.push(Bytes::from_static(b",\"tools\":"));
         pieces.push(request.tools.clone());
     }
-    pieces.push(Bytes::from_static(b"}"));
+    pieces.push(Bytes::from_static(b",\"messages\":["));
+    let system = (!request.system.is_empty()).then(|| json(&Plain { role: "system", content: &request.system }));
+    pieces.list(system.iter().chain(&request.messages));
+    pieces.push(Bytes::from_static(b"]}"));
     pieces
 }
 
@@ -76,6 +112,8 @@ struct Options<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,8 +135,9 @@ impl<'a> Options<'a> {
             stream_options: StreamOptions { include_usage: true },
             max_tokens: output.filter(|_| limit == LimitName::MaxTokens),
             max_completion_tokens: output.filter(|_| limit == LimitName::MaxCompletionTokens),
-            temperature: request.temperature,
-            top_p: request.top_p,
+            reasoning_effort: request.model.effort.map(Effort::as_str),
+            temperature: request.temperature(),
+            top_p: request.top_p(),
         }
     }
 }
@@ -110,9 +149,39 @@ struct Plain<'a> {
 }
 
 #[derive(Serialize)]
-struct Calling<'a> {
+struct Shows<'a> {
     role: &'static str,
-    content: Option<&'a str>,
+    content: Vec<Content<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Content<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: Url },
+    File { file: Attached<'a> },
+}
+
+#[derive(Serialize)]
+struct Url {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct Attached<'a> {
+    filename: &'a str,
+    file_data: String,
+}
+
+#[derive(Serialize)]
+struct Assistant<'a> {
+    role: &'static str,
+    content: Option<&'a String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_details: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Call<'a>>,
 }
 
@@ -162,22 +231,14 @@ impl<'a> Tool<'a> {
     }
 }
 
-/// The raw text of the input. Servers that put it through a template insist on an object, so what a model once sent that
-/// was none is wrapped in one.
-fn arguments(input: &RawValue) -> String {
-    let raw = input.get();
-    if raw.trim_start().starts_with('{') { raw.to_owned() } else { format!("{{\"input\":{raw}}}") }
-}
-
-fn json(value: &impl Serialize) -> Bytes {
-    Bytes::from(serde_json::to_vec(value).expect("strings, numbers and raw JSON always serialise"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Model;
+    use proto::entry::{Block, Thought};
     use serde_json::{Value, json};
+
+    const PLAINLY: Thoughts<'_> = Thoughts { own: "us", echo: false };
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
@@ -188,29 +249,23 @@ mod tests {
     }
 
     fn sample(messages: Vec<Bytes>, tools: Bytes) -> Request {
-        let model = Model { name: "m".into(), context: 1000, output: 50 };
+        let model = Model::new("m", 1000, 50);
         Request { model, system: "be brief".into(), tools, messages, temperature: Some(0.5), top_p: None }
     }
 
     fn sent(request: &Request, limit: LimitName) -> Value {
         let pieces = super::request(request, limit);
         let length = pieces.len();
-        let bytes = pieces.into_body();
-        let bytes = futures_util::FutureExt::now_or_never(collect(bytes)).unwrap();
+        let bytes = pieces.joined();
         assert_eq!(bytes.len(), length);
         serde_json::from_slice(&bytes).unwrap()
-    }
-
-    async fn collect(body: reqwest::Body) -> Vec<u8> {
-        let response = reqwest::Response::from(http::Response::new(body));
-        response.bytes().await.unwrap().to_vec()
     }
 
     #[test]
     fn a_call_carries_its_input_as_the_text_it_was() {
         let input = raw(r#"{"path":  "a\"b", "n": 1.50}"#);
-        let calls = vec![CallRef { id: "c1", tool: "read", input: &input }];
-        let bytes = message(&Message::Assistant { text: "", calls });
+        let call = CallRef { id: "c1", tool: "read", input: &input };
+        let bytes = message(&Message::Assistant(vec![Said::Call(call)]), PLAINLY);
         let value = parsed(&bytes);
         assert_eq!(value["content"], Value::Null);
         assert_eq!(value["tool_calls"][0]["id"], "c1");
@@ -218,34 +273,55 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_no_object_is_wrapped_in_one() {
-        assert_eq!(arguments(&raw(r#""{broken""#)), r#"{"input":"{broken"}"#);
+    fn results_name_their_calls() {
+        let result = |call| ResultRef { call, tool: "read", output: "x\ny", failed: true };
+        let bytes = message(&Message::Results(vec![result("c1"), result("c2")]), PLAINLY);
+        let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
+        let tool = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x\ny" });
+        assert_eq!(list, json!([tool("c1"), tool("c2")]));
     }
 
     #[test]
-    fn a_result_names_its_call() {
-        let bytes = message(&Message::Result { call: "c1", tool: "read", output: "x\ny", failed: true });
-        assert_eq!(parsed(&bytes), json!({ "role": "tool", "tool_call_id": "c1", "content": "x\ny" }));
+    fn thoughts_go_back_only_where_they_are_wanted() {
+        let details = raw(r#"[{"type":"reasoning.text","signature":"s+/="}]"#);
+        let thought = Thought { text: "hm".into(), block: Some(Block { from: "us".into(), raw: details }) };
+        let said = || Message::Assistant(vec![Said::Thought(&thought), Said::Text("hi")]);
+        let sent = |own, echo| String::from_utf8(message(&said(), Thoughts { own, echo }).to_vec()).unwrap();
+        assert_eq!(sent("others", false), r#"{"role":"assistant","content":"hi"}"#);
+        assert_eq!(
+            sent("us", false),
+            r#"{"role":"assistant","content":"hi","reasoning_details":[{"type":"reasoning.text","signature":"s+/="}]}"#
+        );
+        assert_eq!(sent("others", true), r#"{"role":"assistant","content":"hi","reasoning_content":"hm"}"#);
+    }
+
+    #[test]
+    fn files_are_shown_as_what_they_are() {
+        let file = |name, mime, data| FileRef { name, mime, data };
+        let files = vec![
+            file("a.png", "image/png", "AAAA"),
+            file("b.pdf", "application/pdf", "BBBB"),
+            file("c.txt", "text/plain", "aGk="),
+        ];
+        let value = parsed(&message(&Message::User { text: "look", files }, PLAINLY));
+        assert_eq!(
+            value["content"],
+            json!([
+                { "type": "text", "text": "look" },
+                { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } },
+                { "type": "file", "file": { "filename": "b.pdf", "file_data": "data:application/pdf;base64,BBBB" } },
+                { "type": "text", "text": "<file name=\"c.txt\">\nhi\n</file>" },
+            ])
+        );
     }
 
     #[test]
     fn a_request_is_its_fragments_in_order() {
-        let user = message(&Message::User { text: "hi" });
-        let said = message(&Message::Assistant { text: "hello", calls: vec![] });
+        let user = message(&Message::user("hi"), PLAINLY);
+        let said = message(&Message::Assistant(vec![Said::Text("hello")]), PLAINLY);
         let spec = ToolSpec { name: "read".into(), description: "reads".into(), schema: raw(r#"{"type":"object"}"#) };
         let request = sample(vec![user, said], tools(&[spec]));
-        insta::assert_snapshot!(sent(&request, LimitName::MaxTokens), @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":50,"temperature":0.5,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}],"tools":[{"type":"function","function":{"name":"read","description":"reads","parameters":{"type":"object"}}}]}"#);
-    }
-
-    #[test]
-    fn joined_messages_are_sent_as_the_same_bytes() {
-        let messages: Vec<Bytes> = ["a", "b", "c"].map(|text| message(&Message::User { text })).into();
-        let joined = vec![join(&messages[..2]), messages[2].clone()];
-        let bytes = |messages| {
-            let body = request(&sample(messages, Bytes::new()), LimitName::MaxTokens).into_body();
-            futures_util::FutureExt::now_or_never(collect(body)).unwrap()
-        };
-        assert_eq!(bytes(joined), bytes(messages));
+        insta::assert_snapshot!(sent(&request, LimitName::MaxTokens), @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":50,"temperature":0.5,"tools":[{"type":"function","function":{"name":"read","description":"reads","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}"#);
     }
 
     #[test]

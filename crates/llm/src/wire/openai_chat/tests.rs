@@ -1,8 +1,10 @@
-//! Recorded-like answers replayed through the parser, and the whole wire over real HTTP against the fake model.
+//! Recorded-like answers replayed through the reader, and the whole wire over real HTTP against the fake model.
 
-use super::{OpenAiChat, Parser};
-use crate::wire::Endpoint;
-use crate::{Delta, Error, Message, Model, Part, Provider, Reply, Request};
+use super::OpenAiChat;
+use super::answer::Answer;
+use crate::wire::testing::{check_every_cut, check_linear, noted};
+use crate::wire::{Endpoint, testing};
+use crate::{Delta, Error, Message, Model, Provider, Reply, Request};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -12,42 +14,11 @@ use testkit::{FakeModel, Gate, Received};
 const KEY: &str = "sk-do-not-show-me-0123456789";
 
 fn fixture(name: &str) -> Vec<u8> {
-    let path = format!("{}/fixtures/openai_chat/{name}", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    testing::fixture("openai_chat", name)
 }
 
 fn replay(chunks: impl IntoIterator<Item = impl AsRef<[u8]>>) -> (Vec<Delta>, Result<Reply, Error>) {
-    let mut deltas = Vec::new();
-    let mut seen = |delta| deltas.push(delta);
-    let mut parser = Parser::new();
-    for chunk in chunks {
-        if let Err(error) = parser.push(chunk.as_ref(), &mut seen) {
-            return (deltas, Err(error));
-        }
-    }
-    let reply = parser.finish(&mut seen);
-    (deltas, reply)
-}
-
-/// A reply as a person would note it down.
-fn noted(reply: &Result<Reply, Error>) -> String {
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) => return format!("error: {error}"),
-    };
-    let mut lines: Vec<String> = reply.parts.iter().map(note_part).collect();
-    let usage = &reply.usage;
-    let tokens = format!("in {} cached {} out {}", usage.input, usage.cache_read, usage.output);
-    lines.push(format!("end: {:?}, {tokens}, ${}", reply.finish, usage.cost_usd));
-    lines.join("\n")
-}
-
-fn note_part(part: &Part) -> String {
-    match part {
-        Part::Text(text) => format!("text: {text}"),
-        Part::Reasoning(text) => format!("thought: {text}"),
-        Part::Call { id, tool, input } => format!("call: {tool} {input} ({})", id.as_deref().unwrap_or("no id")),
-    }
+    testing::replay::<Answer>(chunks)
 }
 
 fn played(name: &str) -> String {
@@ -76,6 +47,15 @@ fn parallel_calls_are_put_together_by_their_index() {
     call: read {"filePath": "a.txt"} (a)
     call: read {"filePath": "b.txt"} (b)
     end: ToolCalls, in 0 cached 0 out 0, $0
+    "#);
+}
+
+#[test]
+fn thoughts_in_details_are_put_together_and_kept_with_their_signature() {
+    insta::assert_snapshot!(played("reasoning_details.sse"), @r#"
+    thought: First thought. [[{"type":"reasoning.text","text":"First thought.","format":"x-v1","index":0,"signature":"Sig+/=="},{"type":"reasoning.encrypted","data":"AbC=","id":"r1","index":1}]]
+    text: Done.
+    end: Stop, in 0 cached 0 out 0, $0
     "#);
 }
 
@@ -159,16 +139,14 @@ fn what_is_no_answer_is_told_as_what_it_looks_like() {
 }
 
 #[test]
-fn an_argument_in_a_hundred_thousand_pieces_costs_its_length() {
-    let piece = br#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"write","arguments":"0123456789"}}]}}]}"#;
-    let mut stream = Vec::new();
-    for _ in 0..100_000 {
-        stream.extend_from_slice(piece);
-        stream.extend_from_slice(b"\n\n");
-    }
-    stream.extend_from_slice(b"data: [DONE]\n\n");
-    let reply = replay(stream.chunks(1_000)).1.unwrap();
-    assert!(matches!(&reply.parts[..], [Part::Call { input, .. }] if input.len() == 1_000_000));
+fn an_argument_in_single_bytes_costs_its_length() {
+    check_linear::<Answer>(
+        &[
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":""}}]}}]}"#,
+        ],
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"x"}}]}}]}"#,
+        &["[DONE]"],
+    );
 }
 
 #[test]
@@ -179,18 +157,21 @@ fn calls_without_end_are_refused() {
     assert!(matches!(replay(endless).1, Err(Error::Garbage(message)) if message.contains("1000 tool calls")));
 }
 
-proptest! {
-    #[test]
-    fn where_the_bytes_are_cut_does_not_matter(size in 1usize..200) {
-        for name in ["text.sse", "parallel_calls.sse", "strange_company.sse", "whole_answer.json", "invalid_utf8.sse", "page.html"] {
-            let bytes = fixture(name);
-            let cut = replay(bytes.chunks(size));
-            let whole = replay([&bytes]);
-            prop_assert_eq!(noted(&cut.1), noted(&whole.1), "{}", name);
-            prop_assert_eq!(cut.0, whole.0, "{}", name);
-        }
-    }
+#[test]
+fn where_the_bytes_are_cut_does_not_matter() {
+    let names = [
+        "text.sse",
+        "parallel_calls.sse",
+        "strange_company.sse",
+        "reasoning_details.sse",
+        "whole_answer.json",
+        "invalid_utf8.sse",
+        "page.html",
+    ];
+    names.into_iter().for_each(|name| check_every_cut::<Answer>("openai_chat", name));
+}
 
+proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), name in prop::sample::select(vec!["text.sse", "parallel_calls.sse"]), at in 0usize..500) {
         let mut spoilt = fixture(name);
@@ -203,12 +184,12 @@ proptest! {
 
 fn provider(base_url: String) -> OpenAiChat {
     let headers = BTreeMap::from([("X-Extra".to_owned(), "extra-secret-value".to_owned())]);
-    OpenAiChat::new(Endpoint { base_url, api_key: Some(KEY.into()), headers })
+    OpenAiChat::new(Endpoint { key: KEY.into(), headers, ..Endpoint::at(base_url) })
 }
 
 fn request(provider: &dyn Provider, prompt: &str) -> Request {
-    let model = Model { name: "test".into(), context: 10_000, output: 100 };
-    let messages = vec![provider.encode(&Message::User { text: prompt })];
+    let model = Model::new("test", 10_000, 100);
+    let messages = vec![provider.encode(&Message::user(prompt))];
     Request { model, system: "be brief".into(), tools: Bytes::new(), messages, temperature: None, top_p: None }
 }
 
@@ -269,7 +250,7 @@ async fn a_large_history_arrives_as_it_was() {
     let mut request = request(&provider, "hi");
     let long = "x".repeat(100_000);
     let texts: Vec<String> = (0..500).map(|n| format!("{n} {}", if n % 50 == 0 { &long } else { "short" })).collect();
-    request.messages = texts.iter().map(|text| provider.encode(&Message::User { text })).collect();
+    request.messages = texts.iter().map(|text| provider.encode(&Message::user(text))).collect();
     provider.stream(request, &mut |_| {}).await.unwrap();
     let body = fake.last().unwrap().body();
     let messages = body["messages"].as_array().unwrap();
@@ -301,8 +282,11 @@ async fn dropping_the_future_ends_the_request() {
     let fake = FakeModel::start();
     fake.push(testkit::Reply::endless_line());
     let provider = provider(fake.base_url());
-    let cut = tokio::time::timeout(Duration::from_millis(1), ask(&provider)).await;
-    assert!(cut.is_err() || fake.timings()[0].replied.is_some());
+    // Dropped as soon as the server has begun to answer.
+    tokio::select! {
+        _ = ask(&provider) => {}
+        () = fake.wait_for(1) => {}
+    }
     // The next one does not wait behind it.
     ask(&provider).await.unwrap();
 }

@@ -1,176 +1,26 @@
-//! Reads an answer: bytes in, deltas and a reply out. No clock, no socket.
+//! What the events of a Chat Completions stream mean.
 //!
-//! Servers differ in everything around the words, so only what is understood is taken and the rest passed over: unknown
-//! events and fields, comments, a missing index, a name in pieces, a whole answer where a stream was asked for. Only
-//! what cannot be an answer at all is an error.
+//! Servers differ: a missing index, a name in pieces, a thought under three names, usage in three places. What is
+//! understood is taken and the rest passed over.
 
-use super::refusal;
-use crate::wire::mask::excerpt;
+use super::details::Details;
+use crate::wire::reader::{self, broken_off, json};
+use crate::wire::refusal;
 use crate::{Delta, Error, Part, Reply};
 use proto::Usage;
-use proto::entry::Finish;
-use proto::sse;
+use proto::entry::{Finish, Thought};
 use serde_json::Value;
 
-/// Far more than any model says; a server that sends more is broken.
-const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
-
-/// Likewise for calls in one answer.
+/// No answer has more; a server that sends more is broken.
 const MOST_CALLS: usize = 1_000;
-
-/// How much of the start is kept to show what arrived when it was no answer.
-const HEAD: usize = 2_000;
-
-/// Reads one answer.
-pub struct Parser {
-    shape: Shape,
-    /// The first bytes, for messages.
-    head: Vec<u8>,
-    received: usize,
-    answer: Answer,
-    done: bool,
-}
-
-enum Shape {
-    /// Nothing but white space so far.
-    Unknown,
-    Events(Box<sse::Reader>),
-    /// The server ignored `stream` and sends one object.
-    Whole(Vec<u8>),
-    /// A web page, most likely.
-    Foreign,
-}
-
-impl Default for Parser {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Parser {
-    pub fn new() -> Self {
-        Self { shape: Shape::Unknown, head: Vec::new(), received: 0, answer: Answer::default(), done: false }
-    }
-
-    /// Takes what has arrived and reports what can be shown of it.
-    pub fn push(&mut self, mut chunk: &[u8], seen: &mut dyn FnMut(Delta)) -> Result<(), Error> {
-        self.received += chunk.len();
-        if self.received > LARGEST_ANSWER {
-            return Err(Error::Garbage(format!("more than {} MiB", LARGEST_ANSWER >> 20)));
-        }
-        let room = HEAD.saturating_sub(self.head.len());
-        self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if matches!(self.shape, Shape::Unknown) {
-            let Some(start) = start(chunk) else { return Ok(()) };
-            chunk = &chunk[start..];
-            self.shape = Shape::of(chunk[0]);
-        }
-        match &mut self.shape {
-            Shape::Unknown | Shape::Foreign => Ok(()),
-            Shape::Whole(body) => {
-                body.extend_from_slice(chunk);
-                Ok(())
-            }
-            Shape::Events(reader) => {
-                let events = reader.push(chunk).map_err(|error| Error::Garbage(error.to_string()))?;
-                events.into_iter().try_for_each(|event| self.take(&event, seen))
-            }
-        }
-    }
-
-    /// The server has said that nothing follows.
-    pub fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// The model has finished, though the server may still add what it cost.
-    pub fn is_finished(&self) -> bool {
-        self.done || self.answer.finish.is_some()
-    }
-
-    /// The body is at its end.
-    pub fn finish(mut self, seen: &mut dyn FnMut(Delta)) -> Result<Reply, Error> {
-        match std::mem::replace(&mut self.shape, Shape::Foreign) {
-            Shape::Unknown => return Err(Error::Garbage("an empty answer".to_owned())),
-            Shape::Foreign => return Err(self.foreign()),
-            Shape::Whole(body) => {
-                let value: Value = serde_json::from_slice(&body)
-                    .map_err(|error| if error.is_eof() { broken_off() } else { self.foreign() })?;
-                self.answer.take(&value, seen)?;
-                self.done = true;
-            }
-            Shape::Events(reader) => {
-                if let Some(event) = reader.finish() {
-                    // A last line cut in the middle is a broken connection, not a broken server.
-                    self.take(&event, seen).map_err(|error| match error {
-                        Error::Garbage(_) if self.answer.understood => broken_off(),
-                        error => error,
-                    })?;
-                }
-            }
-        }
-        if !self.answer.understood {
-            return Err(self.foreign());
-        }
-        if !self.is_finished() {
-            return Err(broken_off());
-        }
-        Ok(self.answer.into_reply())
-    }
-
-    fn take(&mut self, event: &sse::Event, seen: &mut dyn FnMut(Delta)) -> Result<(), Error> {
-        let data = event.data.trim();
-        if self.done || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            self.done = true;
-            return Ok(());
-        }
-        let failed = event.event.as_deref() == Some("error");
-        match serde_json::from_str::<Value>(data) {
-            Ok(value) if failed => Err(refusal::from_object(&value)
-                .or_else(|| refusal::from_object(&serde_json::json!({ "error": value })))
-                .unwrap_or_else(broken_off)),
-            Ok(value) => self.answer.take(&value, seen),
-            Err(_) if failed => Err(Error::Network(format!("the model's server failed: {}", excerpt(data.as_bytes())))),
-            Err(error) => Err(Error::Garbage(format!("{error} in `{}`", excerpt(data.as_bytes())))),
-        }
-    }
-
-    /// What arrived is no answer: says what it looks like.
-    fn foreign(&self) -> Error {
-        let looks = excerpt(&self.head);
-        let page = looks.trim_start_matches('\u{feff}').starts_with('<');
-        Error::Garbage(if page { format!("a web page: {looks}") } else { format!("`{looks}`") })
-    }
-}
-
-impl Shape {
-    fn of(first: u8) -> Self {
-        match first {
-            b'{' | b'[' => Self::Whole(Vec::new()),
-            b'<' => Self::Foreign,
-            _ => Self::Events(Box::default()),
-        }
-    }
-}
-
-/// Where the first byte that means something is. A byte order mark counts as one: the event reader knows it.
-fn start(chunk: &[u8]) -> Option<usize> {
-    chunk.iter().position(|byte| !byte.is_ascii_whitespace())
-}
-
-fn broken_off() -> Error {
-    Error::Network("the model's server broke off in mid-answer".to_owned())
-}
 
 /// What has been understood so far.
 #[derive(Default)]
-struct Answer {
+pub(crate) struct Answer {
     parts: Vec<Part>,
     /// Where in `parts` each call is, with the place the server gave it.
     calls: Vec<Slot>,
+    details: Details,
     usage: Option<Usage>,
     finish: Option<Finish>,
     understood: bool,
@@ -179,6 +29,38 @@ struct Answer {
 struct Slot {
     part: usize,
     index: Option<u64>,
+}
+
+impl reader::Answer for Answer {
+    fn event(&mut self, data: &str, seen: &mut dyn FnMut(Delta)) -> Result<(), Error> {
+        self.take(&json(data)?, seen)
+    }
+
+    fn whole(&mut self, body: &str, seen: &mut dyn FnMut(Delta)) -> Result<(), Error> {
+        self.take(&json(body)?, seen)
+    }
+
+    fn understood(&self) -> bool {
+        self.understood
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn into_reply(self, from: &str) -> Reply {
+        let calls = !self.calls.is_empty();
+        let finish = match self.finish {
+            // Whatever the reason is called, calls want results, and without a call there is nothing to wait for.
+            Some(Finish::Stop | Finish::Unknown) | None if calls => Finish::ToolCalls,
+            Some(Finish::ToolCalls) | None if !calls => Finish::Stop,
+            Some(finish) => finish,
+            None => Finish::Stop,
+        };
+        let mut parts = self.parts;
+        self.details.add_to(&mut parts, from);
+        Reply { parts, usage: self.usage.unwrap_or_default(), finish }
+    }
 }
 
 impl Answer {
@@ -213,6 +95,7 @@ impl Answer {
         if let Some(thought) = thought {
             self.think(thought, seen);
         }
+        self.details.take(&said["reasoning_details"]);
         match &said["content"] {
             Value::Array(blocks) => blocks.iter().for_each(|block| self.take_block(block, seen)),
             content => self.say(text(content).unwrap_or_default(), seen),
@@ -256,8 +139,8 @@ impl Answer {
 
     fn think(&mut self, thought: &str, seen: &mut dyn FnMut(Delta)) {
         match self.parts.last_mut() {
-            Some(Part::Reasoning(text)) => text.push_str(thought),
-            _ => self.parts.push(Part::Reasoning(thought.to_owned())),
+            Some(Part::Reasoning(last)) => last.text.push_str(thought),
+            _ => self.parts.push(Part::Reasoning(Thought::new(thought))),
         }
         seen(Delta::Reasoning(thought.to_owned()));
     }
@@ -314,18 +197,6 @@ impl Answer {
         self.calls.push(Slot { part: self.parts.len(), index });
         self.parts.push(Part::Call { id: None, tool: String::new(), input: String::new() });
         self.calls.len() - 1
-    }
-
-    fn into_reply(self) -> Reply {
-        let calls = !self.calls.is_empty();
-        let finish = match self.finish {
-            // Whatever the reason is called, calls want results, and without a call there is nothing to wait for.
-            Some(Finish::Stop | Finish::Unknown) | None if calls => Finish::ToolCalls,
-            Some(Finish::ToolCalls) | None if !calls => Finish::Stop,
-            Some(finish) => finish,
-            None => Finish::Stop,
-        };
-        Reply { parts: self.parts, usage: self.usage.unwrap_or_default(), finish }
     }
 }
 

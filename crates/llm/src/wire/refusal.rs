@@ -4,10 +4,10 @@ use crate::Error;
 use crate::wire::mask::excerpt;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// Nobody waits longer for a server that asks to.
-const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// Longer than any server means; what is longer than our patience is for `retry` to say.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How servers say that the conversation is too long.
 const TOO_LONG: &[&str] = &[
@@ -34,7 +34,7 @@ const TOO_FAST: &[&str] = &["rate_limit", "rate limit", "too many requests", "re
 const BAD_REQUEST: &[&str] = &["invalid_request", "not_found", "unsupported", "bad_request", "badrequest"];
 
 /// What a response with this status means.
-pub(super) fn from_status(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
+pub(crate) fn from_status(status: u16, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Error {
     let json: Option<Value> = serde_json::from_slice(body).ok();
     let complaint = json.as_ref().and_then(Complaint::of);
     let (words, said) = match &complaint {
@@ -42,9 +42,10 @@ pub(super) fn from_status(status: u16, headers: &HeaderMap, body: &[u8]) -> Erro
         None => (String::from_utf8_lossy(body).to_lowercase(), excerpt(body)),
     };
     let message = if said.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {said}") };
-    let wait = retry_after(headers);
+    let wait = retry_after(headers, now);
     match status {
         401..=403 => Error::Auth(message),
+        400 if has(&words, NO_MONEY) => Error::Auth(message),
         429 if has(&words, NO_MONEY) => Error::Auth(message),
         429 => Error::RateLimited { message, retry_after: wait },
         413 => Error::Overflow(message),
@@ -60,7 +61,7 @@ pub(super) fn from_status(status: u16, headers: &HeaderMap, body: &[u8]) -> Erro
 }
 
 /// What an error object inside an answer means. `None` if it is not one.
-pub(super) fn from_object(value: &Value) -> Option<Error> {
+pub(crate) fn from_object(value: &Value) -> Option<Error> {
     let complaint = Complaint::of(value)?;
     let words = complaint.words();
     let message = excerpt(complaint.message.as_bytes());
@@ -85,9 +86,9 @@ pub(super) fn from_object(value: &Value) -> Option<Error> {
     })
 }
 
-/// The server does not know the name we gave the limit on an answer's length, and says which one it wants.
-pub(super) fn wants_other_limit_name(status: u16, body: &[u8]) -> bool {
-    status == 400 && String::from_utf8_lossy(body).contains("max_completion_tokens")
+/// The same for wires whose events may have a `message` that is no complaint.
+pub(crate) fn from_event(value: &Value) -> Option<Error> {
+    if value["type"] == "error" || !value["error"].is_null() { from_object(value) } else { None }
 }
 
 /// An error as one of the shapes servers give it.
@@ -143,11 +144,16 @@ fn has(words: &str, any: &[&str]) -> bool {
     any.iter().any(|word| words.contains(word))
 }
 
-/// In seconds or milliseconds; a date is passed over, and our own backoff applies.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
-    let wait = Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
+/// In milliseconds, in seconds, or as a date.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"));
+    let wait = match seconds {
+        Some(seconds) => Duration::try_from_secs_f64(seconds.max(0.0)).ok()?,
+        // A moment that has passed means now.
+        None => httpdate::parse_http_date(text("retry-after")?).ok()?.duration_since(now).unwrap_or_default(),
+    };
     Some(wait.min(LONGEST_WAIT))
 }
 
@@ -168,7 +174,7 @@ mod tests {
 
     #[track_caller]
     fn check(status: u16, body: &str, expected: &str) {
-        let error = from_status(status, &HeaderMap::new(), body.as_bytes());
+        let error = from_status(status, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH);
         assert!(shown(&error).starts_with(expected), "{status} {body}: {}", shown(&error));
     }
 
@@ -183,6 +189,12 @@ mod tests {
         check(429, r#"{"error":{"message":"You ran out","code":"insufficient_quota"}}"#, "Auth");
         check(500, "<html>oops</html>", "Network | the model's server failed: HTTP 500: <html>oops</html>");
         check(529, "", "Network");
+        check(
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}"#,
+            "Auth",
+        );
+        check(529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "Network");
         check(408, "", "Network");
         check(307, "", "Refused");
     }
@@ -201,6 +213,26 @@ mod tests {
             r#"[{"error":{"message":"The input token count (9) exceeds the maximum","status":"INVALID_ARGUMENT"}}]"#,
             "Overflow",
         );
+        check(
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+            "Overflow",
+        );
+        check(
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"}}"#,
+            "Overflow",
+        );
+        check(
+            400,
+            r#"{"error":{"message":"Your input exceeds the context window of this model.","code":"context_length_exceeded"}}"#,
+            "Overflow",
+        );
+        check(
+            400,
+            r#"{"message":"Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}"#,
+            "Overflow",
+        );
         check(422, r#"{"detail":"prompt is too long"}"#, "Overflow");
         check(413, "", "Overflow");
         // A limit on speed that speaks of tokens is still a limit on speed.
@@ -208,8 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_honoured_in_both_units_and_capped() {
-        let wait = |pairs: &[(&'static str, &str)]| match from_status(429, &headers(pairs), b"") {
+    fn a_wait_is_honoured_in_both_units_and_as_a_date_and_capped() {
+        let wait = |pairs: &[(&'static str, &str)]| match from_status(429, &headers(pairs), b"", SystemTime::UNIX_EPOCH)
+        {
             Error::RateLimited { retry_after, .. } => retry_after,
             other => panic!("{other:?}"),
         };
@@ -217,15 +250,17 @@ mod tests {
         assert_eq!(wait(&[("retry-after", "1"), ("retry-after-ms", "250")]), Some(Duration::from_millis(250)));
         assert_eq!(wait(&[("retry-after", "999999999")]), Some(LONGEST_WAIT));
         assert_eq!(wait(&[("retry-after", "-5")]), Some(Duration::ZERO));
-        assert_eq!(wait(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
+        assert_eq!(wait(&[("retry-after", "Thu, 01 Jan 1970 00:01:30 GMT")]), Some(Duration::from_secs(90)));
+        assert_eq!(wait(&[("retry-after", "Wed, 31 Dec 1969 23:59:59 GMT")]), None);
+        assert_eq!(wait(&[("retry-after", "soon")]), None);
         assert_eq!(wait(&[("retry-after", "NaN")]), Some(Duration::ZERO));
     }
 
     #[test]
     fn a_busy_server_that_names_a_time_is_waited_for() {
-        let error = from_status(503, &headers(&[("retry-after", "3")]), b"busy");
+        let error = from_status(503, &headers(&[("retry-after", "3")]), b"busy", SystemTime::UNIX_EPOCH);
         assert!(matches!(error, Error::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 3));
-        assert!(matches!(from_status(503, &HeaderMap::new(), b"busy"), Error::Network(_)));
+        assert!(matches!(from_status(503, &HeaderMap::new(), b"busy", SystemTime::UNIX_EPOCH), Error::Network(_)));
     }
 
     #[track_caller]
@@ -250,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_long_complaint_is_cut() {
-        let error = from_status(400, &HeaderMap::new(), "x".repeat(100_000).as_bytes());
+        let error = from_status(400, &HeaderMap::new(), "x".repeat(100_000).as_bytes(), SystemTime::UNIX_EPOCH);
         assert!(error.to_string().chars().count() < 600);
     }
 }

@@ -1,0 +1,253 @@
+//! The same conversation on every wire, and what happens when a model's server fails for the moment.
+
+use crate::world::World;
+use convoke_session::{NewPrompt, NewSession, Target};
+use proto::letter::InputPart;
+use proto::{Outcome, Status};
+use serde_json::json;
+use std::sync::Arc;
+use testkit::{Gate, Received, Reply, Wire};
+
+const STEPS: usize = 50;
+
+/// Fifty steps: a thought and three calls each, then an answer.
+fn loops(received: &Received) -> Reply {
+    match received.step() {
+        step if step < STEPS => Reply::text(format!("step {step}"))
+            .thinking(format!("thought number {step}"))
+            .and_calls([
+                ("read", json!({ "filePath": "README.md", "offset": 1 })),
+                ("glob", json!({ "pattern": "*.toml" })),
+                ("read", json!({ "filePath": "missing.txt" })),
+            ])
+            .usage(1_000, 10),
+        _ => Reply::text("done").usage(1_000, 10),
+    }
+}
+
+async fn prompt(world: &World, wire: Wire, text: &str, files: Vec<InputPart>) -> convoke_session::Posted {
+    let cwd = world.repo.path().to_str().unwrap().to_owned();
+    let target = Target::New(NewSession { cwd, ..NewSession::default() });
+    let model = Some(format!("{}/m1", wire.as_str()));
+    let prompt = NewPrompt { target, text: text.to_owned(), agent: None, model, run: None, steer: true };
+    world.rt.prompt_with(prompt, files).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_loop_of_fifty_steps_with_thoughts_and_parallel_calls_runs_on_every_wire() {
+    for wire in Wire::ALL {
+        let world = World::new(loops).await;
+        let posted = prompt(&world, wire, "go on", Vec::new()).await;
+        let run = world.end(&posted.run).await;
+        assert_eq!((run.outcome, world.fake.count()), (Some(Outcome::Ok), STEPS + 1), "{wire:?}");
+        assert_eq!(run.usage.input, 1_000 * (STEPS as u64 + 1), "{wire:?}");
+        let requests = world.fake.requests();
+        assert!(requests.iter().all(|received| received.wire() == wire), "{wire:?}");
+        let last = requests.last().unwrap();
+        let results: Vec<String> =
+            last.lines().into_iter().filter(|line| line.role == "tool").map(|line| line.text).collect();
+        assert_eq!(results.len(), 3 * STEPS, "{wire:?}");
+        for three in results.chunks(3) {
+            assert!(three[0].contains("# Sample") && three[1].contains("Cargo.toml"), "{wire:?}: {three:?}");
+            assert!(three[2].contains("missing.txt"), "{wire:?}: {three:?}");
+        }
+        check_thoughts(wire, last);
+        check_prefix(wire, &requests);
+    }
+}
+
+/// Thoughts go back as they came where a wire has a way for it.
+fn check_thoughts(wire: Wire, last: &Received) {
+    let body = last.body();
+    let sealed = |n: usize| format!("Seal+/{}==", format!("thought number {n}").len());
+    match wire {
+        Wire::OpenAiChat => assert!(!body.to_string().contains("thought number")),
+        Wire::Anthropic => {
+            let blocks: Vec<&serde_json::Value> = body["messages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|message| message["content"].as_array().unwrap())
+                .filter(|block| block["type"] == "thinking")
+                .collect();
+            let expected =
+                |n| json!({ "type": "thinking", "thinking": format!("thought number {n}"), "signature": sealed(n) });
+            assert!(blocks.len() == STEPS && (0..STEPS).all(|n| *blocks[n] == expected(n)), "{blocks:?}");
+        }
+        Wire::OpenAiResponses => {
+            let items: Vec<&serde_json::Value> =
+                body["input"].as_array().unwrap().iter().filter(|item| item["type"] == "reasoning").collect();
+            assert_eq!(items.len(), STEPS);
+            assert!((0..STEPS).all(|n| items[n]["encrypted_content"] == sealed(n).as_str()), "{items:?}");
+        }
+    }
+}
+
+/// Of all bytes of a request, nearly all are those of the request after it.
+fn check_prefix(wire: Wire, requests: &[Arc<Received>]) {
+    let (mut shared, mut sent) = (0, 0);
+    for pair in requests.windows(2) {
+        shared += pair[0].raw.iter().zip(&pair[1].raw).take_while(|(a, b)| a == b).count();
+        sent += pair[0].raw.len();
+    }
+    assert!(shared * 1000 > sent * 995, "{wire:?}: {shared} of {sent} bytes");
+}
+
+#[tokio::test]
+async fn an_image_and_a_text_are_shown_on_every_wire_and_their_bytes_not_to_readers() {
+    for wire in Wire::ALL {
+        let world = World::new(|_| Reply::text("a small picture")).await;
+        let file = |name: &str, mime: &str, data: &str| InputPart::File {
+            name: name.to_owned(),
+            mime: mime.to_owned(),
+            data: data.to_owned(),
+        };
+        let files = vec![file("shot.png", "image/png", "iVBORw0KGgo="), file("a.txt", "text/plain", "bm90ZXM=")];
+        let posted = prompt(&world, wire, "what is this?", files).await;
+        world.end(&posted.run).await;
+        let received = world.fake.last().unwrap();
+        let lines = received.lines();
+        let line = lines.iter().find(|line| line.role == "user").unwrap();
+        assert_eq!(line.files, 1, "{wire:?}");
+        assert!(line.text.contains("what is this?") && line.text.contains("notes"), "{wire:?}: {}", line.text);
+        assert!(String::from_utf8_lossy(&received.raw).contains("iVBORw0KGgo="), "{wire:?}");
+        let stored = world.store.entries(&posted.session.id, store::Span::After { seq: 0, limit: 10 }).await.unwrap();
+        let shown = serde_json::to_string(&proto::message::project(&stored)).unwrap();
+        assert!(shown.contains("shot.png") && !shown.contains("iVBORw0KGgo="), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_changes_wires_takes_its_history_along_and_leaves_foreign_thoughts_behind() {
+    let world = World::new(|received| match received.step() {
+        0 => Reply::calls([("read", json!({ "filePath": "README.md" }))]).thinking("private"),
+        _ => Reply::text("seen"),
+    })
+    .await;
+    let posted = prompt(&world, Wire::Anthropic, "look", Vec::new()).await;
+    world.end(&posted.run).await;
+    for wire in [Wire::OpenAiResponses, Wire::OpenAiChat, Wire::Anthropic] {
+        let target = Target::Session(posted.session.id.clone());
+        let model = Some(format!("{}/m1", wire.as_str()));
+        let next = NewPrompt { target, text: "again".into(), agent: None, model, run: None, steer: false };
+        let next = world.rt.prompt(next).await.unwrap();
+        assert_eq!(world.end(&next.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
+        let received = world.fake.last().unwrap();
+        assert_eq!(received.wire(), wire);
+        let sealed = String::from_utf8_lossy(&received.raw).matches("Seal+/").count();
+        let own = [Wire::OpenAiResponses, Wire::OpenAiChat, Wire::Anthropic].iter().position(|w| *w == wire).unwrap();
+        // Its own thought of this run, and for the first wire also the one it had in the beginning.
+        assert_eq!(sealed, [1, 0, 2][own], "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn results_come_right_behind_their_calls_though_something_was_said_in_between() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let world = World::new(move |received| match received.n {
+        0 => Reply::calls([("read", json!({ "filePath": "README.md" })), ("list", json!({}))]).gated(held.clone()),
+        _ => Reply::text("fine"),
+    })
+    .await;
+    let posted = prompt(&world, Wire::Anthropic, "first", Vec::new()).await;
+    world.fake.wait_for(1).await;
+    let more = world.send(Target::Session(posted.session.id.clone()), "and second").await;
+    gate.open();
+    world.end(&more.run).await;
+    let roles: Vec<&str> = world.fake.last().unwrap().lines().iter().map(|line| line.role).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user"]);
+}
+
+/// A model that fails twice, in mid-answer and at the door, and then answers.
+fn fails_twice(received: &Received) -> Reply {
+    match received.n {
+        0 => Reply::deltas(["half an ", "answer"]).dies_after(1),
+        1 => Reply::raw(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after-ms", "20"),
+        _ => Reply::text("whole"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_answer() {
+    for wire in Wire::ALL {
+        let world = World::new(fails_twice).await;
+        let events = world.hub.watch(convoke_session::hub::What::Everything);
+        let posted = prompt(&world, wire, "one", Vec::new()).await;
+        assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
+        assert_eq!(world.transcript(&posted.session.id).await, "user    one\nmodel   whole\nrun     ended: ok\n");
+        let mut seen = Vec::new();
+        while let Ok(Some(event)) = events.take() {
+            seen.extend(told(&event));
+        }
+        assert_eq!(
+            seen,
+            ["running", "retrying", "retry 1", "running", "retrying", "retry 2", "running", "idle"],
+            "{wire:?}"
+        );
+    }
+}
+
+/// Reads on until something is told.
+async fn until_told(events: &convoke_session::hub::Watching, words: &str) {
+    while told(&events.next().await.expect("a quick reader is never behind")).as_deref() != Some(words) {}
+}
+
+/// A status or a retry, in short.
+fn told(seen: &convoke_session::Seen) -> Option<String> {
+    let event: serde_json::Value = serde_json::from_str(&seen.json).unwrap();
+    match event["type"].as_str().unwrap() {
+        "status" => event["status"].as_str().map(str::to_owned),
+        "retry" => {
+            assert!(event["message"].is_string() && event["afterMs"].is_u64(), "{event}");
+            Some(format!("retry {}", event["attempt"]))
+        }
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stays_busy_is_given_up_after_five_further_tries() {
+    let world = World::new(|_| Reply::raw(503, r#"{"error":{"message":"busy"}}"#).header("retry-after-ms", "1")).await;
+    let posted = prompt(&world, Wire::Anthropic, "one", Vec::new()).await;
+    let run = world.end(&posted.run).await;
+    assert_eq!((run.outcome, run.code, world.fake.count()), (Some(Outcome::Error), Some(proto::Code::Provider), 6));
+    let row = world.store.session(&posted.session.id).await.unwrap().unwrap();
+    assert!(!row.status.is_busy(), "{:?}", row.status);
+}
+
+/// One slot for all: whoever waits for a server that asks for patience does not hold it, and can be stopped.
+#[tokio::test]
+async fn a_session_that_waits_to_try_again_holds_no_slot_and_obeys() {
+    let limits = config::Limits { gateway: 1, running: 1, ..config::Limits::default() };
+    let world =
+        World::with(limits, std::collections::BTreeMap::new(), |received| match received.last("user").as_deref() {
+            Some("patient") => Reply::raw(429, "{}").header("retry-after", "3000"),
+            _ => Reply::text("served"),
+        })
+        .await;
+    let events = world.hub.watch(convoke_session::hub::What::Everything);
+    let patient = prompt(&world, Wire::OpenAiChat, "patient", Vec::new()).await;
+    until_told(&events, "retry 1").await;
+    let row = world.store.session(&patient.session.id).await.unwrap().unwrap();
+    assert_eq!(row.status, Status::Retrying, "also for those who look at its row");
+    let other = prompt(&world, Wire::OpenAiChat, "other", Vec::new()).await;
+    assert_eq!(world.end(&other.run).await.outcome, Some(Outcome::Ok));
+    world.rt.abort(&patient.session.id, None).await.unwrap();
+    assert_eq!(world.end(&patient.run).await.outcome, Some(Outcome::Cancelled));
+}
+
+/// Two gateways in a row: what the first waited for, the second does at once.
+#[tokio::test]
+async fn a_restart_in_the_wait_asks_at_once() {
+    let mut world = World::new(|received| match received.n {
+        0 => Reply::raw(429, "{}").header("retry-after", "3000"),
+        _ => Reply::text("whole"),
+    })
+    .await;
+    let events = world.hub.watch(convoke_session::hub::What::Everything);
+    let posted = prompt(&world, Wire::OpenAiResponses, "one", Vec::new()).await;
+    until_told(&events, "retry 1").await;
+    world.restart().await;
+    assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+}
