@@ -152,6 +152,7 @@ fn part(part: &InputPart) -> &str {
         InputPart::Text { text } => text,
         InputPart::File { name, .. } => name,
         InputPart::Subtask { prompt, .. } => prompt,
+        InputPart::File { .. } => "(a file)",
     }
 }
 

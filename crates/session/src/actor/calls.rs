@@ -57,13 +57,14 @@ impl Actor {
         asked: Asked,
         remark: Option<Remark>,
     ) -> Judged {
-        let (id, stopped) = remark.map_or_else(|| (CallId::new(), None), |remark| (remark.call, remark.stopped));
+        let Remark { call: id, stopped, changed } = remark.unwrap_or_default();
+        let given = changed.as_ref().unwrap_or(&input);
         let (tool, verdict) = match tools::find(name) {
             Some(tool) if let Some(why) = stopped => {
                 let refusal = Verdict::Refuse(State::Denied, format!("a hook of the user said no: {why}"));
                 (tool.spec().name.to_owned(), in_json(tool, refusal))
             }
-            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, &input, asked))),
+            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, given, asked))),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
         let decision = match verdict {
@@ -71,7 +72,7 @@ impl Actor {
             Verdict::Ask(_) => Decision::Ask,
             Verdict::Refuse(..) => Decision::Deny,
         };
-        Judged { call: Call { id, tool, input, decision, wire_id }, verdict }
+        Judged { call: Call { id, tool, input, changed, decision, wire_id }, verdict }
     }
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
@@ -192,7 +193,10 @@ impl Actor {
     pub(super) fn begin(&mut self, calls: Vec<Judged>) {
         for judged in calls {
             match judged.verdict {
-                Verdict::Run(tool) => self.start(tool, judged.call.id, judged.call.input),
+                Verdict::Run(tool) => {
+                    let input = judged.call.given().to_owned();
+                    self.start(tool, judged.call.id, input);
+                }
                 Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
                 Verdict::Refuse(..) => {}
             }
@@ -305,7 +309,7 @@ impl Actor {
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
             // The agent `plan` hands over to the one that does the work.
             Becomes::Working => {
-                let agent = self.rt.agents.default_agent().to_owned();
+                let agent = self.role.here.agents.default_agent().to_owned();
                 batch.row.agent = Some(agent.clone());
                 switch.agent = Some(agent);
             }
@@ -373,7 +377,7 @@ impl Actor {
             return;
         };
         let result = match tools::find(&call.tool) {
-            Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
+            Some(tool) => tool.settle(call.given(), &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
         let mut entry = self.outcome(&settled.call, &result, finished.ms);

@@ -14,6 +14,7 @@ use llm::Part;
 use proto::entry::{CompactionState, Decision, Entry, On as WaitsOn, State};
 use proto::letter::{AskReply, InputPart};
 use proto::{AskId, Call, CallId, Code, Status};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use store::{Ask, AskChange, Batch};
@@ -29,11 +30,19 @@ pub(super) struct Weighed {
     pub(super) remarks: Vec<Option<Remark>>,
 }
 
-/// What hooks made of one call, beside its input.
+/// What hooks made of one call.
 pub(super) struct Remark {
     pub(super) call: CallId,
     /// Why it must not run.
     pub(super) stopped: Option<String>,
+    /// The input it is to run with instead.
+    pub(super) changed: Option<Box<RawValue>>,
+}
+
+impl Default for Remark {
+    fn default() -> Self {
+        Self { call: CallId::new(), stopped: None, changed: None }
+    }
 }
 
 /// What a commit brought that hooks are told.
@@ -101,21 +110,13 @@ impl Actor {
         let (hooks, scene, cancel) = (self.rt.hooks.clone(), self.scene(), self.work.clone());
         self.thinking = true;
         self.tasks.spawn(async move {
-            let run = async |wait: Option<(CallId, Happening)>| match wait {
-                None => None,
-                Some((call, happening)) => Some((call, hooks.run(&scene, happening, &cancel).await)),
+            let run = async |wait: Option<(CallId, Happening)>| {
+                let (call, happening) = wait?;
+                let said = hooks.run(&scene, happening, &cancel).await;
+                let changed = said.changed.and_then(|input| to_raw_value(&input).ok());
+                Some(Remark { call, stopped: said.stopped, changed })
             };
-            let said = join_all(waits.into_iter().map(run)).await;
-            let mut reply = reply;
-            let mut remarks = Vec::with_capacity(said.len());
-            for (part, said) in reply.parts.iter_mut().zip(said) {
-                remarks.push(said.map(|(call, said)| {
-                    if let (Part::Call { input, .. }, Some(changed)) = (part, said.changed) {
-                        *input = changed.to_string();
-                    }
-                    Remark { call, stopped: said.stopped }
-                }));
-            }
+            let remarks = join_all(waits.into_iter().map(run)).await;
             Outcome::Weighed(Box::new(Weighed { reply, model, asked, remarks }))
         });
         Ok(())
@@ -256,7 +257,7 @@ fn happened(entry: &Entry, before: &View, agent: &str) -> Option<Happening> {
 
 /// What hooks are told of a call that is over.
 fn after(call: &Call, state: State, output: &str, ms: u64) -> Value {
-    let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
+    let input: Value = serde_json::from_str(call.given().get()).unwrap_or_default();
     json!({ "tool": call.tool, "callId": call.id, "input": input, "state": state, "output": output, "ms": ms })
 }
 

@@ -3,7 +3,7 @@
 use crate::turns::step;
 use crate::world::World;
 use async_trait::async_trait;
-use proto::{Code, Outcome};
+use proto::{Code, Entry, Outcome};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use testkit::{Received, Reply};
@@ -142,8 +142,12 @@ async fn a_hook_changes_an_input_and_the_rules_judge_what_it_made_of_it() {
     world.answer(&posted.session.id, proto::letter::AskReply::Reject).await;
     world.end(&posted.run).await;
     let log = world.transcript(&posted.session.id).await;
-    assert!(log.contains(r#"read    {"filePath":"Cargo.toml"} -> ok"#), "{log}");
-    assert!(log.contains(r#"read    {"filePath":".env"} -> denied: the person said no"#), "{log}");
+    assert!(log.contains(r#"read    {"filePath":"README.md"} -> ok: 1	[package]"#), "{log}");
+    assert!(log.contains(r#"read    {"filePath":"src/main.rs"} -> denied: the person said no"#), "{log}");
+    let Entry::Reply(reply) = &world.log(&posted.session.id).await[1] else { panic!("a reply") };
+    assert_eq!(reply.calls().next().unwrap().given().get(), r#"{"filePath":"Cargo.toml"}"#);
+    let sent = world.fake.last().unwrap().body().to_string();
+    assert!(sent.contains("README.md") && !sent.contains("Cargo.toml"), "the model reads what it said itself");
 }
 
 #[tokio::test]

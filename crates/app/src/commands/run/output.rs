@@ -130,7 +130,7 @@ impl Output {
             Entry::Reply(reply) => {
                 for call in reply.calls() {
                     self.calls.insert(call.id.clone(), call.tool.clone());
-                    self.line(session, &format!("• {} {}", call.tool, one_line(call.input.get(), 100)));
+                    self.line(session, &format!("• {} {}", call.tool, one_line(call.given().get(), 100)));
                 }
             }
             Entry::Waiting(waiting) => {
