@@ -150,6 +150,7 @@ impl Inner {
 fn part(part: &InputPart) -> &str {
     match part {
         InputPart::Text { text } => text,
+        InputPart::File { name, .. } => name,
         InputPart::Subtask { prompt, .. } => prompt,
     }
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod contract;
 mod crash;
 mod doors;
+mod hooks;
 mod messages;
 mod neighbours;
 mod oversight;
