@@ -17,9 +17,11 @@ use std::future::Future;
 
 mod board;
 mod mail;
+mod settings;
 
 pub use board::*;
 pub use mail::*;
+pub use settings::*;
 
 /// A row of the table, as a type.
 pub trait Method: 'static {
@@ -157,8 +159,12 @@ methods! {
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
-    /// Agents that can be used here.
-    "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// Agents that can be used in a directory, or everywhere.
+    "agents.list" AgentsList(InDirectory) -> AgentsOutput, Read;
+    /// The settings that hold in a directory, or everywhere. Secrets are blanked.
+    "config.get" ConfigGet(ConfigInput) -> ConfigOutput, Admin;
+    /// Every setting that holds there, with where it came from. Secrets are blanked.
+    "config.origin" ConfigOrigin(ConfigInput) -> OriginOutput, Admin;
     /// The hooks that are set, and how each has fared since the gateway started.
     "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.

@@ -8,6 +8,7 @@ pub mod agents;
 mod board;
 mod brake;
 mod budget;
+mod command;
 pub mod courier;
 pub mod decide;
 pub mod directory;
@@ -21,6 +22,7 @@ mod messages;
 mod patch;
 mod registry;
 mod runtime;
+mod settings;
 mod slots;
 mod toolbox;
 mod transcript;
@@ -32,6 +34,7 @@ pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use settings::{Fixed, Here, Settings};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -5,6 +5,7 @@ use crate::actor::{Actor, Leave};
 use crate::agents::{Agents, Profile};
 use crate::board::Board;
 use crate::brake::Brake;
+use crate::command;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
@@ -15,6 +16,7 @@ use crate::hub::Hub;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
+use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
@@ -37,14 +39,11 @@ use tools::doors::Mailed;
 pub struct Deps {
     pub store: Arc<dyn Store>,
     pub hub: Hub,
-    pub models: Arc<llm::Models>,
-    pub agents: Agents,
+    pub settings: Arc<dyn Settings>,
     pub limits: config::Limits,
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
-    /// `provider/model` for sessions and agents that name none.
-    pub default_model: String,
     /// When models are told tools by name only.
     pub search: config::Search,
     pub hooks: config::Hooks,
@@ -92,7 +91,7 @@ pub struct Runtime {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) settings: Arc<dyn Settings>,
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
@@ -107,8 +106,6 @@ pub(crate) struct Inner {
     pub(crate) search: config::Search,
     pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
-    models: Arc<llm::Models>,
-    default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
     pub(crate) courier: Arc<dyn Courier>,
@@ -173,7 +170,7 @@ impl Runtime {
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
-            agents: Arc::new(deps.agents),
+            settings: deps.settings,
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
@@ -188,8 +185,6 @@ impl Runtime {
             search: deps.search,
             hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
-            models: deps.models,
-            default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
             courier: deps.courier,
@@ -224,8 +219,14 @@ impl Runtime {
         &self.inner.hub
     }
 
-    pub fn agents(&self) -> &Agents {
-        &self.inner.agents
+    /// Who knows what holds where.
+    pub fn settings(&self) -> &Arc<dyn Settings> {
+        &self.inner.settings
+    }
+
+    /// Agents that can be used in every directory.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.inner.settings.global().agents.clone()
     }
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
@@ -294,39 +295,52 @@ impl Runtime {
                 if let Some(found) = self.by_key(&key).await? {
                     return Ok((found, false));
                 }
-                let profile = self.inner.agents.get(agent)?;
+                let cwd = directory(cwd)?;
+                let here = self.inner.settings.fresh(Path::new(&cwd))?;
+                let profile = here.agents.get(agent)?;
                 let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, directory(cwd)?, &Grant::default()), true))
+                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
             }
         }
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
     fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
-        let agents = &self.inner.agents;
-        if let Some(agent) = &prompt.agent {
+        let dir = Path::new(&row.cwd);
+        let here = self.inner.settings.fresh(dir)?;
+        let agents = &here.agents;
+        let command = command::find(&prompt.text, &here.loaded.commands);
+        let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
+        let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
+        if let Some(agent) = agent {
             agents.get(agent)?;
         }
-        if let Some(model) = &prompt.model {
-            self.inner.model(model)?;
+        if let Some(model) = model {
+            here.model(model)?;
         }
-        let dir = Path::new(&row.cwd);
-        let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
+        let (agent, model) = (agent.cloned(), model.cloned());
+        // A person's word brings money of its own.
+        let allotted = Some(crate::budget::limits(&self.inner.limits));
+        let purse = Purse { of: run.clone(), allotted, fresh: false };
+        if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
+            let child = agent.as_deref().unwrap_or("general");
+            let mut parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
+            parts.extend(files);
+            let model = prompt.model.clone();
+            return Ok(Body::Prompt(Prompt { parts, model, purse: Some(purse), ..Prompt::default() }));
+        }
+        let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
+        let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
-        let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let mut parts = mention::parts(&prompt.text, &subagents);
+        let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
+        let mut parts = mention::parts(&text, &subagents);
         parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
-            model: prompt.model.clone(),
-            // A person's word brings money of its own.
-            purse: Some(Purse {
-                of: run.clone(),
-                allotted: Some(crate::budget::limits(&self.inner.limits)),
-                fresh: false,
-            }),
+            model,
+            purse: Some(purse),
             ..Prompt::default()
         }))
     }
@@ -349,23 +363,12 @@ impl Runtime {
         }
     }
 
-    /// An agent that a person may let a session run as.
-    pub(crate) fn visible(&self, agent: &str) -> Result<&Profile, Error> {
-        let profile = self.inner.agents.get(agent)?;
-        if profile.hidden {
-            return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
-                .hint("`convoke agents` lists those that do"));
-        }
-        Ok(profile)
-    }
-
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let profile = self.visible(new.agent.as_deref().unwrap_or(self.inner.agents.default_agent()))?;
-        if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
-            self.inner.model(model)?;
-        } else {
-            self.inner.model(&self.inner.default_model)?;
-        }
+        let cwd = directory(&new.cwd)?;
+        let here = self.inner.settings.fresh(Path::new(&cwd))?;
+        let agents = &here.agents;
+        let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+        here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
@@ -746,7 +749,7 @@ impl Inner {
             Reference::Id(id) => self.session(id).await,
             Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
             Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
+                let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
             Reference::Current => match own {
@@ -793,8 +796,9 @@ impl Inner {
     /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
     /// what it runs as now, since switching must not widen anything.
     pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let here = self.here(&session.cwd);
         let isolated =
-            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+            |agent: &str| here.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
         isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
@@ -804,16 +808,27 @@ impl Inner {
 
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
-        let of_agent = || self.agents.get(agent).ok().and_then(|profile| profile.model.clone());
-        session.model.clone().or_else(of_agent).unwrap_or_else(|| self.default_model.clone())
+        let own = session.model.clone();
+        own.unwrap_or_else(|| {
+            let here = self.here(&session.cwd);
+            let of_agent = here.agents.get(agent).ok().and_then(|profile| profile.model.clone());
+            of_agent.unwrap_or_else(|| here.default_model.clone())
+        })
     }
 
-    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
-        self.models.resolve(name).map_err(|unknown| {
-            let known = unknown.candidates.join(", ");
-            let error = Error::not_found(unknown.message);
-            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
-        })
+    /// What holds in a directory. Where it cannot be known any more, nothing is allowed.
+    pub(crate) fn here(&self, directory: &str) -> Arc<Here> {
+        self.settings.at(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    /// The same after a look whether a file has changed.
+    pub(crate) fn fresh(&self, directory: &str) -> Arc<Here> {
+        self.settings.fresh(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    fn closed(&self, error: &Error) -> Arc<Here> {
+        tracing::warn!("settings cannot be read, so nothing is allowed there: {}", error.message);
+        Arc::new(self.settings.global().closed())
     }
 }
 
@@ -850,6 +865,16 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// An agent that a person may let a session run as.
+pub(crate) fn visible<'a>(agents: &'a Agents, agent: &str) -> Result<&'a Profile, Error> {
+    let profile = agents.get(agent)?;
+    if profile.hidden {
+        return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
+            .hint("`convoke agents` lists those that do"));
+    }
+    Ok(profile)
 }
 
 fn nobody(name: &str) -> Error {

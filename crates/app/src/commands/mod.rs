@@ -2,8 +2,10 @@
 
 mod agents;
 mod attach;
+mod auth;
 mod board;
 mod completions;
+mod config;
 mod db;
 mod demo;
 mod history;
@@ -20,6 +22,7 @@ mod spawn;
 mod stop;
 mod token;
 mod tree;
+mod trust;
 mod wait;
 
 use crate::failure::{Failure, cannot};
@@ -63,6 +66,9 @@ enum Command {
     Agents(agents::Args),
     Hooks(hooks::Args),
     Models(models::Args),
+    Config(config::Args),
+    Trust(trust::Args),
+    Auth(auth::Args),
     Token(token::Args),
     Db(db::Args),
     Demo(demo::Args),
@@ -90,6 +96,9 @@ impl Cli {
             Command::Agents(args) => agents::run(args),
             Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
+            Command::Config(args) => config::run(args),
+            Command::Trust(args) => trust::run(args),
+            Command::Auth(args) => auth::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),

@@ -9,6 +9,8 @@ mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod talks;
+mod wires;
 
 use serde_json::Value;
 use std::ffi::OsStr;

@@ -4,6 +4,7 @@ mod agent;
 mod agents;
 mod board;
 mod chat;
+mod config;
 mod gateway;
 mod hooks;
 mod messages;

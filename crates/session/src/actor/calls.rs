@@ -309,7 +309,7 @@ impl Actor {
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
             // The agent `plan` hands over to the one that does the work.
             Becomes::Working => {
-                let agent = self.rt.agents.default_agent().to_owned();
+                let agent = self.role.here.agents.default_agent().to_owned();
                 batch.row.agent = Some(agent.clone());
                 switch.agent = Some(agent);
             }

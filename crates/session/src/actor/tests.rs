@@ -5,6 +5,7 @@ use super::runs::Ending;
 use super::{Actor, Handle};
 use crate::doors::{Effects, new_row};
 use crate::grant::Grant;
+use crate::settings::Fixed;
 use crate::{Agents, Between, Deps, Hub, Runtime};
 use async_trait::async_trait;
 use proto::entry::{Call, Decision, Finish, Input, On, Reply, ReplyPart, State, Waiting};
@@ -28,18 +29,18 @@ impl Processes for NoProcesses {
 
 fn runtime() -> Runtime {
     let hub = Hub::default();
+    let models = llm::Models::new("scripts".into(), BTreeMap::new());
+    let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
         hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
-        agents: Agents::new(&BTreeMap::new(), None, &[]).unwrap(),
+        settings: Fixed::new(agents, Arc::new(models), "offline/plain"),
         limits: config::Limits::default(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
-        default_model: "offline/plain".into(),
         between: Between::default(),
     })
 }

@@ -107,7 +107,7 @@ impl Actor {
     /// Makes sure that the model, its tool list and the conversation in its format are at hand.
     async fn ready(&mut self, name: &str) -> Result<Result<(), proto::Error>, Stop> {
         if self.mind.as_ref().is_none_or(|mind| mind.name != name) {
-            let (provider, model) = match self.rt.model(name) {
+            let (provider, model) = match self.role.here.model(name) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };

@@ -204,21 +204,24 @@ fn runtime(
 ) -> Runtime {
     let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
+    let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
     let providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+        ("narrow".to_owned(), narrow),
     ]);
+    let models = llm::Models::new("scripts".into(), providers);
+    let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), providers)),
-        agents: Agents::new(agents, None, &[]).unwrap(),
+        settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
         limits: limits.clone(),
         processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
-        default_model: "fake/m1".into(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
         hooks: hooks.clone(),
