@@ -5,6 +5,7 @@ mod company;
 mod contract;
 mod crash;
 mod doors;
+mod hooks;
 mod messages;
 mod neighbours;
 mod oversight;
