@@ -1,4 +1,4 @@
-//! HTTP/1.1 over a Unix socket or TCP: one connection for one request.
+//! HTTP/1.1 over a Unix socket, TCP or TLS: one connection for one request.
 
 use crate::Error;
 use crate::address::{Address, Site};
@@ -71,7 +71,11 @@ async fn send(address: &Address, mut request: request::Builder, body: Bytes) -> 
         }
         Address::Tcp(site) => {
             request = request.header(HOST, &site.authority).header(AUTHORIZATION, bearer(site)?);
-            handshake(tcp(site).await?, &mut task).await?
+            let stream = tcp(site).await?;
+            match &site.tls {
+                None => handshake(stream, &mut task).await?,
+                Some(tls) => handshake(tls.secure(stream, &site.authority).await?, &mut task).await?,
+            }
         }
     };
     let request = request.body(Full::new(body)).map_err(|error| Error::Garbage(error.to_string()))?;

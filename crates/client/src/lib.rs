@@ -7,6 +7,7 @@ mod address;
 mod error;
 mod events;
 mod http;
+mod tls;
 
 pub use error::Error;
 pub use events::{Events, Watch};
@@ -30,7 +31,13 @@ impl Client {
     /// A gateway over TCP, at the `url` it printed when it started. Makes sure that somebody listens there; whether the
     /// token opens anything is told by the first call.
     pub async fn connect_tcp(url: &str, token: &str) -> Result<Self, Error> {
-        Self::reach(Address::Tcp(Site::parse(url, token)?)).await
+        Self::reach(Address::Tcp(Site::parse(url, token, None)?)).await
+    }
+
+    /// A gateway at `https://host:port` whose certificate is signed by whoever is in the PEM file `ca`, and by nobody
+    /// else.
+    pub async fn connect_tls(url: &str, token: &str, ca: &Path) -> Result<Self, Error> {
+        Self::reach(Address::Tcp(Site::parse(url, token, Some(ca))?)).await
     }
 
     async fn reach(address: Address) -> Result<Self, Error> {

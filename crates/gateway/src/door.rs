@@ -30,6 +30,15 @@ pub(crate) struct Checks {
     pub(crate) throttle: Throttle,
     /// Further names of this gateway.
     pub(crate) hosts: Vec<String>,
+    /// Whether TLS is spoken.
+    pub(crate) secure: bool,
+}
+
+impl Checks {
+    /// What a name without a port means.
+    fn usual_port(&self) -> u16 {
+        if self.secure { 443 } else { 80 }
+    }
 }
 
 /// The one thing that is told to everybody: that somebody is there.
@@ -44,7 +53,8 @@ impl Door {
         };
         let presents = request.headers.contains_key(header::AUTHORIZATION);
         let throttled = if presents { checks.throttle.attempt(peer.ip(), Instant::now()) } else { Ok(()) };
-        hosts::check(&request.uri, &request.headers, *local, &checks.hosts)?;
+        let ours = hosts::Ours { local: *local, usual_port: checks.usual_port(), allowed: &checks.hosts };
+        hosts::check(&request.uri, &request.headers, &ours)?;
         if request.uri.path() == OPEN {
             if presents && throttled.is_ok() {
                 // Nothing was tried: nothing is asked here.

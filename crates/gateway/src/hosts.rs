@@ -7,14 +7,24 @@ use http::{HeaderMap, HeaderName, Uri, header};
 use proto::{Code, Error};
 use std::net::{IpAddr, SocketAddr};
 
+/// What this gateway is called.
+pub(crate) struct Ours<'a> {
+    /// Where somebody connected to.
+    pub(crate) local: SocketAddr,
+    /// What a name without a port means.
+    pub(crate) usual_port: u16,
+    /// Further names.
+    pub(crate) allowed: &'a [String],
+}
+
 /// Refuses requests that were meant for somebody else, and pages of somebody else.
-pub(crate) fn check(uri: &Uri, headers: &HeaderMap, local: SocketAddr, allowed: &[String]) -> Result<(), Error> {
+pub(crate) fn check(uri: &Uri, headers: &HeaderMap, ours: &Ours<'_>) -> Result<(), Error> {
     let host = single(headers, &header::HOST)?.ok_or_else(|| refused("the request names no host"))?;
-    if !is_ours(host, local, allowed) {
+    if !ours.has(host) {
         return Err(refused(&format!("`{}` is not a name of this gateway", shown(host))));
     }
     // A request may name its target in the first line as well; both have to be right.
-    if uri.authority().is_some_and(|authority| !is_ours(authority.as_str(), local, allowed)) {
+    if uri.authority().is_some_and(|authority| !ours.has(authority.as_str())) {
         return Err(refused("the request was meant for another server"));
     }
     match single(headers, &header::ORIGIN)? {
@@ -25,20 +35,22 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, local: SocketAddr, allowed: 
     }
 }
 
-fn is_ours(host: &str, local: SocketAddr, allowed: &[String]) -> bool {
-    let Some((name, port)) = split(host) else { return false };
-    if allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
-        return true;
+impl Ours<'_> {
+    fn has(&self, host: &str) -> bool {
+        let Some((name, port)) = split(host) else { return false };
+        if self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
+            return true;
+        }
+        if port.unwrap_or(self.usual_port) != self.local.port() {
+            return false;
+        }
+        if name.eq_ignore_ascii_case("localhost") {
+            return true;
+        }
+        let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let literal = bare.parse::<IpAddr>();
+        literal.is_ok_and(|ip| is_loopback_name(ip) || ip.to_canonical() == self.local.ip().to_canonical())
     }
-    if port.unwrap_or(80) != local.port() {
-        return false;
-    }
-    if name.eq_ignore_ascii_case("localhost") {
-        return true;
-    }
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    let literal = bare.parse::<IpAddr>();
-    literal.is_ok_and(|ip| is_loopback_name(ip) || ip.to_canonical() == local.ip().to_canonical())
 }
 
 /// The addresses everybody writes; other loopback addresses count only where somebody listens there.
@@ -90,8 +102,9 @@ mod tests {
 
     #[track_caller]
     fn ours(host: &str, expected: bool) {
-        let local = "127.0.0.1:7000".parse().unwrap();
-        assert_eq!(is_ours(host, local, &["convoke.example".into()]), expected, "{host}");
+        let allowed = ["convoke.example".into()];
+        let ours = Ours { local: "127.0.0.1:7000".parse().unwrap(), usual_port: 80, allowed: &allowed };
+        assert_eq!(ours.has(host), expected, "{host}");
     }
 
     #[test]
@@ -122,8 +135,8 @@ mod tests {
 
     #[test]
     fn the_address_somebody_connected_to_is_ours() {
-        let local = "192.0.2.7:7000".parse().unwrap();
-        assert!(is_ours("192.0.2.7:7000", local, &[]) && !is_ours("192.0.2.8:7000", local, &[]));
+        let ours = Ours { local: "192.0.2.7:443".parse().unwrap(), usual_port: 443, allowed: &[] };
+        assert!(ours.has("192.0.2.7:443") && ours.has("192.0.2.7") && !ours.has("192.0.2.8"));
     }
 
     #[test]

@@ -20,12 +20,14 @@ pub mod socket;
 mod sse;
 pub mod tcp;
 mod throttle;
+pub mod tls;
 pub mod tokens;
 mod ws;
 
 pub use serve::{Serve, serve};
 pub use socket::Socket;
 pub use tcp::{Listen, Tcp};
+pub use tls::Certificate;
 
 use metrics::Metrics;
 use session::Runtime;
@@ -74,6 +76,7 @@ pub struct Inbound {
 
 impl Gateway {
     pub fn new(runtime: Runtime, identity: Identity, home: &str) -> Self {
+        let metrics = Arc::new(Metrics::new(runtime.store().clone()));
         Self {
             runtime,
             identity: Arc::new(identity),
@@ -82,7 +85,7 @@ impl Gateway {
             stop: CancellationToken::new(),
             changing: TaskTracker::new(),
             streams: TaskTracker::new(),
-            metrics: Arc::new(Metrics::new()),
+            metrics,
             described: Arc::default(),
             inbound: Arc::default(),
         }

@@ -3,15 +3,19 @@
 use crate::Gateway;
 use crate::activity::Activity;
 use axum::response::Response;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use proto::Code;
-use std::sync::OnceLock;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use store::{Commits, Store};
 
 /// From half a millisecond, which is a page of a list, to ten seconds.
 const BUCKETS: [f64; 9] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
@@ -49,9 +53,33 @@ fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
 }
 
+/// What the store counts by itself, read when somebody asks.
+struct Written(Arc<dyn Store>);
+
+impl fmt::Debug for Written {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Written")
+    }
+}
+
+impl Collector for Written {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Commits { transactions, operations, seconds, buckets } = self.0.commits();
+        if buckets.is_empty() {
+            return Ok(());
+        }
+        let about = "Time until a transaction of the store is on disk";
+        let mut histogram = encoder.encode_descriptor("commit_seconds", about, None, MetricType::Histogram)?;
+        histogram.encode_histogram::<NoLabelSet>(seconds, transactions, &buckets, None)?;
+        let about = "Commits and deliveries; those that wait together share a transaction";
+        ConstCounter::new(operations).encode(encoder.encode_descriptor("commits", about, None, MetricType::Counter)?)
+    }
+}
+
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let mut registry = Registry::with_prefix("convoke");
+        registry.register_collector(Box::new(Written(store)));
         let requests = Family::default();
         let seconds = Family::new_with_constructor(histogram as fn() -> Histogram);
         let (connections, streams, awake, busy) =

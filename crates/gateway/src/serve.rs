@@ -1,10 +1,11 @@
 //! The life of a gateway: listen, wake what was unfinished, and end without losing anything.
 
-use crate::activity::Activity;
+use crate::activity::{Activity, Guard};
 use crate::connection::{Connection, Server};
 use crate::door::Door;
 use crate::socket::{Listener, Socket};
 use crate::tcp::Tcp;
+use crate::tls::Certificate;
 use crate::{Gateway, router};
 use std::io;
 use std::time::Duration;
@@ -81,11 +82,22 @@ async fn listen(at: At, activity: Activity, server: Server) {
         };
         match stream {
             Stream::Unix(stream) => open.spawn(server.clone().attend(Connection::new(stream, guard), door)),
-            Stream::Tcp(stream) => open.spawn(server.clone().attend(Connection::new(stream, guard), door)),
+            Stream::Tcp(stream, None) => open.spawn(server.clone().attend(Connection::new(stream, guard), door)),
+            Stream::Tcp(stream, Some(certificate)) => {
+                open.spawn(secured(server.clone(), certificate, stream, guard, door))
+            }
         };
     }
     drop(at);
     while open.join_next().await.is_some() {}
+}
+
+/// Beside the accepting: nobody waits for somebody else's handshake.
+async fn secured(server: Server, certificate: Certificate, stream: TcpStream, guard: Guard, door: Door) {
+    match certificate.accept(stream).await {
+        Ok(stream) => server.attend(Connection::new(stream, guard), door).await,
+        Err(error) => tracing::debug!(%error, "a connection could not be secured"),
+    }
 }
 
 /// Where to listen.
@@ -96,7 +108,7 @@ enum At {
 
 enum Stream {
     Unix(UnixStream),
-    Tcp(TcpStream),
+    Tcp(TcpStream, Option<Certificate>),
 }
 
 impl At {
@@ -105,7 +117,7 @@ impl At {
             Self::Socket(listener) => (Stream::Unix(listener.accept().await?), Door::Socket),
             Self::Tcp(tcp) => {
                 let (stream, door) = tcp.accept().await?;
-                (Stream::Tcp(stream), door)
+                (Stream::Tcp(stream, tcp.certificate().cloned()), door)
             }
         })
     }

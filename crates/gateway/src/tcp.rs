@@ -1,7 +1,8 @@
-//! The TCP listener: on this machine alone, unless somebody says that a proxy stands in front.
+//! The TCP listener: on this machine alone, unless it speaks TLS or somebody says that a proxy in front does.
 
 use crate::door::{Checks, Door};
 use crate::throttle::Throttle;
+use crate::tls::Certificate;
 use crate::tokens::{self, TokenFile, Tokens};
 use proto::{Code, Error};
 use std::io;
@@ -19,6 +20,8 @@ pub struct Listen {
     pub address: IpAddr,
     /// The one this home had last without it.
     pub port: Option<u16>,
+    /// Speaks TLS with it, and may then listen beyond this machine.
+    pub certificate: Option<Certificate>,
     /// Somebody in front of it speaks TLS, so that it may listen beyond this machine.
     pub behind_proxy: bool,
     /// Further names this gateway is called by.
@@ -27,7 +30,13 @@ pub struct Listen {
 
 impl Default for Listen {
     fn default() -> Self {
-        Self { address: Ipv4Addr::LOCALHOST.into(), port: None, behind_proxy: false, hosts: Vec::new() }
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: None,
+            certificate: None,
+            behind_proxy: false,
+            hosts: Vec::new(),
+        }
     }
 }
 
@@ -36,18 +45,21 @@ pub struct Tcp {
     listener: TcpListener,
     local: SocketAddr,
     token_file: TokenFile,
+    certificate: Option<Certificate>,
     checks: Arc<Checks>,
 }
 
 impl Tcp {
     /// Binds, and makes sure that there is a token to come in with. The caller must hold the lock of the home's store.
     pub fn bind(state: &Path, listen: &Listen) -> Result<Self, Error> {
-        if !listen.address.is_loopback() && !listen.behind_proxy {
+        if !listen.address.is_loopback() && !listen.behind_proxy && listen.certificate.is_none() {
             return Err(Error::invalid(format!(
                 "`{}` is beyond this machine, where tokens would travel in the clear",
                 listen.address
             ))
-            .hint("put a proxy that speaks TLS in front of it and use `--insecure-behind-proxy`"));
+            .hint(
+                "set `tls` in the settings, or put a proxy that speaks TLS in front of it and use `--insecure-behind-proxy`",
+            ));
         }
         let token_file = tokens::ensure_admin(state)?;
         let listener = match listen.port {
@@ -56,8 +68,15 @@ impl Tcp {
         };
         let local =
             listener.local_addr().map_err(|error| Error::internal(format!("a listener has no address: {error}")))?;
-        let checks = Checks { tokens: Tokens::new(state), throttle: Throttle::default(), hosts: listen.hosts.clone() };
-        Ok(Self { listener, local, token_file, checks: Arc::new(checks) })
+        let certificate = listen.certificate.clone();
+        let names = certificate.iter().flat_map(|certificate| certificate.names().to_vec());
+        let checks = Checks {
+            tokens: Tokens::new(state),
+            throttle: Throttle::default(),
+            hosts: listen.hosts.iter().cloned().chain(names).collect(),
+            secure: certificate.is_some(),
+        };
+        Ok(Self { listener, local, token_file, certificate, checks: Arc::new(checks) })
     }
 
     /// How it is reached from this machine.
@@ -66,7 +85,8 @@ impl Tcp {
         if local.ip().is_unspecified() {
             local.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        format!("http://{local}")
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{local}")
     }
 
     /// The file that holds the token of this home's own user.
@@ -76,6 +96,10 @@ impl Tcp {
 
     pub(crate) fn tokens(&self) -> Tokens {
         self.checks.tokens.clone()
+    }
+
+    pub(crate) fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_ref()
     }
 
     pub(crate) async fn accept(&self) -> io::Result<(TcpStream, Door)> {

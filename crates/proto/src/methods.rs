@@ -8,16 +8,18 @@ use crate::letter::AskReply;
 use crate::message::History;
 use crate::nearest::nearest;
 use crate::shape::{self, AgentName, Chosen, Directory, Label, PageCursor, Ref, ShortWords, Title, Words};
-use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
+use crate::{AskId, BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::Future;
 
+mod board;
 mod mail;
 mod settings;
 
+pub use board::*;
 pub use mail::*;
 pub use settings::*;
 
@@ -105,13 +107,15 @@ methods! {
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
     "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    /// Gives a session a title, or lets it run as another agent or with another model from its next step on.
+    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
     "agent" Agent(AgentInput) -> Accepted, Write;
     /// Waits for a run's end; `timeout` means only that the wait ended.
     "agent.wait" AgentWait(WaitInput) -> Waited, Read;
-    /// A person's text: a request when the session is idle, taken at the next step when it is busy.
+    /// A person's text: a request when the session is idle; when it is busy, `queue` says what becomes of it.
     "chat.send" ChatSend(ChatInput) -> Accepted, Write;
     /// A session's messages.
     "chat.history" ChatHistory(HistoryInput) -> History, Read;
@@ -133,10 +137,24 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail between sessions, and what is held for a person to decide; newest first.
+    "messages.list" MessagesList(MessagesInput) -> MessagesOutput, Read;
+    /// Lets a held message in.
+    "messages.accept" MessagesAccept(AcceptInput) -> MessageRow, Approve;
+    /// Keeps a held message out for good.
+    "messages.refuse" MessagesRefuse(RefuseInput) -> MessageRow, Approve;
     /// Mail from a session of another gateway, which is let in, held for a person, or refused.
     "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
+    /// The tasks that a tree of sessions shares.
+    "board.list" BoardList(BoardListInput) -> BoardPage, Read;
+    /// A new task on the board of a tree.
+    "board.add" BoardAdd(BoardAddInput) -> BoardTask, Write;
+    /// Changes a task.
+    "board.update" BoardUpdate(BoardUpdateInput) -> BoardTask, Write;
+    /// Takes a task for a person.
+    "board.claim" BoardClaim(BoardClaimInput) -> BoardTask, Write;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
@@ -147,6 +165,8 @@ methods! {
     "config.get" ConfigGet(ConfigInput) -> ConfigOutput, Admin;
     /// Every setting that holds there, with where it came from. Secrets are blanked.
     "config.origin" ConfigOrigin(ConfigInput) -> OriginOutput, Admin;
+    /// The hooks that are set, and how each has fared since the gateway started.
+    "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -427,6 +447,26 @@ pub struct CreateInput {
     pub idempotency_key: Option<String>,
 }
 
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Title>")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AgentName>")]
+    pub agent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The same key again changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
+    pub idempotency_key: Option<String>,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForkInput {
@@ -473,6 +513,20 @@ pub struct AgentInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+    /// Images, PDFs and texts to look at; 5 MiB in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileInput>,
+}
+
+/// A file that comes with a prompt.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileInput {
+    pub name: String,
+    /// Such as `image/png`.
+    pub mime: String,
+    /// In base64.
+    pub data: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -552,9 +606,25 @@ pub struct ChatInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What becomes of it while a run is under way.
+    #[serde(default)]
+    pub queue: Queue,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+}
+
+/// What becomes of a person's text while a run is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Queue {
+    /// Taken at the next step, in the same run.
+    #[default]
+    Steer,
+    /// A run of its own, after the one under way.
+    Followup,
+    /// The run under way is stopped; this is a run of its own, after those that wait already.
+    Interrupt,
 }
 
 /// A child, or a root of its own, with its first task (S8).
@@ -852,6 +922,29 @@ pub struct AgentRow {
     pub model: Option<String>,
     pub native: bool,
     pub hidden: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HooksOutput {
+    pub hooks: Vec<HookRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRow {
+    /// What it hangs on, such as `tool.before`.
+    pub event: String,
+    /// A wildcard over what the event is about.
+    #[serde(rename = "match")]
+    pub only: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// How often it was started.
+    pub runs: u64,
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

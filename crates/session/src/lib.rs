@@ -5,6 +5,7 @@
 
 mod actor;
 pub mod agents;
+mod board;
 mod brake;
 mod budget;
 mod command;
@@ -14,8 +15,11 @@ pub mod directory;
 mod doors;
 mod fork;
 mod grant;
+mod hooks;
 pub mod hub;
 mod mention;
+mod messages;
+mod patch;
 mod registry;
 mod runtime;
 mod settings;
@@ -26,6 +30,7 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};

@@ -2,7 +2,8 @@
 //! the store; it never touches a log.
 
 use crate::actor::{Actor, Leave};
-use crate::agents::Agents;
+use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
 use crate::command;
 use crate::courier::{Courier, Policy};
@@ -10,6 +11,7 @@ use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -43,6 +46,7 @@ pub struct Deps {
     pub outputs: PathBuf,
     /// When models are told tools by name only.
     pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
     /// Takes mail to other gateways.
     pub courier: Arc<dyn Courier>,
@@ -81,7 +85,7 @@ impl Default for Between {
 /// A handle to everything that runs; cloning shares it.
 #[derive(Clone)]
 pub struct Runtime {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
@@ -100,6 +104,7 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
     actors: TaskTracker,
     stop: CancellationToken,
@@ -161,6 +166,7 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
@@ -177,6 +183,7 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -200,9 +207,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -230,6 +236,16 @@ impl Runtime {
 
     /// The same with files to look at.
     pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files).await
+    }
+
+    /// The same, with another letter in front of it.
+    pub(crate) async fn prompt_after(
+        &self,
+        mut letters: Vec<Post>,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+    ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
         }
@@ -243,11 +259,11 @@ impl Runtime {
         let (row, new) = self.receiver(&prompt.target).await?;
         let body = self.body(&prompt, files, &run, &row)?;
         let letter = person(&run, &row.id, body);
-        let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
+        letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
-        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], ..Mail::default() }).await?;
+        let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
         self.inner.wake(&row.id);
-        let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
+        let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
@@ -316,7 +332,7 @@ impl Runtime {
         let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
         let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(super::agents::Profile::can_be_child));
+            found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
         let mut parts = mention::parts(&text, &subagents);
         parts.extend(files);
@@ -351,11 +367,7 @@ impl Runtime {
         let cwd = directory(&new.cwd)?;
         let here = self.inner.settings.fresh(Path::new(&cwd))?;
         let agents = &here.agents;
-        let profile = agents.get(new.agent.as_deref().unwrap_or(agents.default_agent()))?;
-        if profile.hidden {
-            return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
-                .hint("`convoke agents` lists those that do"));
-        }
+        let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
         here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
@@ -411,6 +423,19 @@ impl Runtime {
     /// The sessions as a person is shown them.
     pub fn directory(&self) -> Directory<'_> {
         Directory { rt: &self.inner, guard: Guard::Person }
+    }
+
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
     }
 
     /// Starts a child of a session at a person's wish: the same child its own call would make.
@@ -492,9 +517,14 @@ impl Runtime {
 
     /// Mail from a session of another gateway. On disk when this returns.
     pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
-        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
         let posted = self.inner.store.deliver(mail).await?;
         posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
         Ok(receipt)
     }
 
@@ -602,21 +632,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
-    async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+    pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -647,6 +672,40 @@ impl Runtime {
 impl Inner {
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
     }
 
     /// A hint that a session's inbox has something. An actor is started if there is none.
@@ -793,7 +852,7 @@ fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     }
 }
 
-fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
+pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
     let letter = Letter {
         id,
         to: to.clone(),
@@ -806,6 +865,16 @@ fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// An agent that a person may let a session run as.
+pub(crate) fn visible<'a>(agents: &'a Agents, agent: &str) -> Result<&'a Profile, Error> {
+    let profile = agents.get(agent)?;
+    if profile.hidden {
+        return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
+            .hint("`convoke agents` lists those that do"));
+    }
+    Ok(profile)
 }
 
 fn nobody(name: &str) -> Error {

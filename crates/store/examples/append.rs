@@ -2,7 +2,7 @@
 //! convoke-store --example append`.
 #![expect(clippy::print_stdout, reason = "printing two figures is what it is for")]
 
-use convoke_store::{Batch, Fence, Mail, Mode, Session, Sqlite, Store};
+use convoke_store::{Batch, Commits, Fence, Mail, Mode, Session, Sqlite, Store};
 use proto::entry::Notice;
 use proto::{Entry, SessionId, Status, Usage};
 use std::path::Path;
@@ -66,7 +66,7 @@ async fn through_the_door(writers: usize) -> f64 {
         total += task.await.expect("a count");
     }
     let rate = total as f64 / start.elapsed().as_secs_f64();
-    let (commits, operations) = store.write_counts();
+    let Commits { transactions: commits, operations, .. } = store.commits();
     println!("  {writers} callers: {operations} operations in {commits} transactions, {rate:.0}/s");
     store.close().await;
     rate

@@ -104,6 +104,11 @@ pub trait Store: Send + Sync {
     /// Looks for damage; an empty list means none was found.
     async fn check(&self) -> Result<Vec<String>, Error>;
 
+    /// How the writing goes. A store without a disk has nothing to tell.
+    fn commits(&self) -> crate::Commits {
+        crate::Commits::default()
+    }
+
     /// Waits until everything accepted so far is on disk, and closes. Later calls answer `Closed`.
     async fn close(&self);
 }

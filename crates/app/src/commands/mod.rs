@@ -3,12 +3,15 @@
 mod agents;
 mod attach;
 mod auth;
+mod board;
 mod completions;
 mod config;
 mod db;
 mod demo;
 mod history;
+mod hooks;
 mod kill;
+mod mail;
 mod models;
 mod peers;
 mod ps;
@@ -54,11 +57,14 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Attach(attach::Args),
+    Board(board::Args),
+    Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Hooks(hooks::Args),
     Models(models::Args),
     Config(config::Args),
     Trust(trust::Args),
@@ -81,11 +87,14 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),
+            Command::Board(args) => board::run(args),
+            Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Config(args) => config::run(args),
             Command::Trust(args) => trust::run(args),

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, cannot, from_store};
 use crate::home::Home;
 use crate::{duration, terminal, wiring};
-use gateway::{Gateway, Listen, Serve, Socket, Tcp};
+use gateway::{Certificate, Gateway, Listen, Serve, Socket, Tcp};
 use proto::Error;
 use serde_json::json;
 use session::Hub;
@@ -95,6 +95,7 @@ fn listen(home: &Home, args: &Args) -> Result<Option<Tcp>, Error> {
     let listen = Listen {
         address: args.listen.map_or(usual.address, |listen| listen.address),
         port: args.listen.and_then(|listen| listen.port),
+        certificate: home.loaded.config.tls.as_ref().map(|tls| Certificate::read(&tls.cert, &tls.key)).transpose()?,
         behind_proxy: args.insecure_behind_proxy,
         hosts: args.allow_host.clone(),
     };

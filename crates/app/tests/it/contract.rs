@@ -91,10 +91,10 @@ fn the_newest_session_of_this_directory_goes_on() {
     let world = World::new();
     world.convoke(["run", "my number is 17"]).code(0);
     let elsewhere = world.repo.path().join("docs");
-    world.convoke(["run", "-C", elsewhere.to_str().unwrap(), "something else"]).code(0);
+    world.convoke(["run", "-C", elsewhere.to_str().unwrap(), "an unrelated matter"]).code(0);
     world.convoke(["run", "-c", "which number?"]).code(0);
     let body = world.model.last().unwrap().body().to_string();
-    assert!(body.contains("my number is 17") && !body.contains("something else"), "{body}");
+    assert!(body.contains("my number is 17") && !body.contains("an unrelated matter"), "{body}");
     world.convoke(["run", "-C", world.home.path().to_str().unwrap(), "-c", "x"]).code(2).says("no session was started");
 }
 

@@ -132,6 +132,29 @@ fn t04_it_does_not_listen_beyond_this_machine_unless_told_that_a_proxy_is_there(
 }
 
 #[test]
+fn with_a_certificate_it_speaks_tls_and_may_listen_beyond_this_machine() {
+    let world = World::bare();
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let file = |name: &str, text: String| {
+        let path = world.home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let cert = file("cert.pem", made.cert.pem());
+    let key = file("key.pem", made.signing_key.serialize_pem());
+    let configure = |key: &Path| {
+        let text = json!({ "tls": { "cert": cert, "key": key } }).to_string();
+        std::fs::write(world.home.config_file(), text).unwrap();
+    };
+    configure(&key);
+    let served = Served::start(&world, &["--listen", "0.0.0.0"]);
+    assert!(served.url().starts_with("https://127.0.0.1:"), "{}", served.url());
+    served.end();
+    configure(&cert);
+    world.convoke(["serve", "--json"]).code(2).says("tls.key");
+}
+
+#[test]
 fn a_port_that_is_taken_is_said_so_when_it_was_asked_for() {
     let world = World::bare();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

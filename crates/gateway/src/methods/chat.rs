@@ -5,7 +5,7 @@ use crate::Gateway;
 use proto::Error;
 use proto::message::History;
 use proto::methods::{
-    AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInput, ChatSend, Handle, HistoryInput,
+    AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInput, ChatSend, Handle, HistoryInput, Queue,
 };
 use session::NewPrompt;
 
@@ -17,9 +17,12 @@ impl Handle<ChatSend> for Gateway {
             agent: input.agent_id,
             model: input.model.clone(),
             run: super::agent::run_id(input.idempotency_key)?,
-            steer: true,
+            steer: input.queue == Queue::Steer,
         };
-        let posted = self.runtime.prompt(prompt).await?;
+        let posted = match input.queue {
+            Queue::Steer | Queue::Followup => self.runtime.prompt(prompt).await?,
+            Queue::Interrupt => self.runtime.interrupt(prompt).await?,
+        };
         Ok(accepted(self, posted, input.model))
     }
 }

@@ -1,13 +1,14 @@
-//! `messages.send`, `messages.deliver` and `peers.list`: mail from people and from other gateways, and whom one can write
-//! to (C3–C5).
+//! `messages.*` and `peers.list`: mail from people and from other gateways, mail that a person oversees, and whom one can
+//! write to (C3–C5).
 
 use super::agent::run_id;
 use crate::Gateway;
 use crate::caller::calling;
 use proto::Error;
 use proto::methods::{
-    DeliverInput, Handle, MailInput, MailOutput, MailReceipt, MessagesDeliver, MessagesSend, PeersInput, PeersList,
-    PeersOutput,
+    AcceptInput, DeliverInput, Handle, MailInput, MailOutput, MailReceipt, MessageRow, MessagesAccept, MessagesDeliver,
+    MessagesInput, MessagesList, MessagesOutput, MessagesRefuse, MessagesSend, PeersInput, PeersList, PeersOutput,
+    RefuseInput,
 };
 use session::Arriving;
 use session::courier::Policy;
@@ -28,12 +29,30 @@ impl Handle<MessagesSend> for Gateway {
     }
 }
 
+impl Handle<MessagesList> for Gateway {
+    async fn handle(&self, input: MessagesInput) -> Result<MessagesOutput, Error> {
+        self.runtime.messages(&input).await
+    }
+}
+
+impl Handle<MessagesAccept> for Gateway {
+    async fn handle(&self, input: AcceptInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, true, None).await
+    }
+}
+
+impl Handle<MessagesRefuse> for Gateway {
+    async fn handle(&self, input: RefuseInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, false, input.reason).await
+    }
+}
+
 impl Handle<MessagesDeliver> for Gateway {
     async fn handle(&self, message: DeliverInput) -> Result<MailReceipt, Error> {
         if message.message.trim().is_empty() || message.to.trim().is_empty() {
             return Err(Error::invalid("a message needs `to` and `message`"));
         }
-        let from = plain(&message.from)?;
+        let (from, socket) = (plain(&message.from)?, message.socket.as_deref().map(path).transpose()?);
         let (from, policy) = match calling() {
             // Whoever holds the token is who it was made for, whatever the message says.
             Some(token) => {
@@ -41,8 +60,8 @@ impl Handle<MessagesDeliver> for Gateway {
                 (format!("bridge:{token}/{from}"), policy.unwrap_or(Policy::Hold))
             }
             None => {
-                let from = match message.socket.as_deref() {
-                    Some(socket) => format!("uds:{}#{from}", path(socket)?),
+                let from = match socket {
+                    Some(socket) => format!("uds:{socket}#{from}"),
                     None => from,
                 };
                 (from, self.inbound.usual.unwrap_or(Policy::Accept))

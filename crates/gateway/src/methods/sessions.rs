@@ -1,10 +1,11 @@
 //! `sessions.*`: the sessions there are.
 
 use crate::{Gateway, reference};
+use proto::letter::Switch;
 use proto::methods::{
-    CreateInput, ForkInput, Handle, ListInput, ListOutput, Resolved, Selector, SessionInfo, SessionsCreate,
-    SessionsFork, SessionsGet, SessionsList, SessionsResolve, SessionsStatus, SessionsTree, StatusInput, StatusReport,
-    TreeInput, TreeOutput, TreeRow,
+    CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, Selector, SessionInfo, SessionsCreate,
+    SessionsFork, SessionsGet, SessionsList, SessionsPatch, SessionsResolve, SessionsStatus, SessionsTree, StatusInput,
+    StatusReport, TreeInput, TreeOutput, TreeRow,
 };
 use proto::{Error, SessionId};
 use session::NewSession;
@@ -77,6 +78,20 @@ impl Handle<SessionsCreate> for Gateway {
             once: super::agent::chosen(input.idempotency_key)?,
         };
         self.runtime.directory().info(self.runtime.create(new).await?).await
+    }
+}
+
+impl Handle<SessionsPatch> for Gateway {
+    async fn handle(&self, input: PatchInput) -> Result<SessionInfo, Error> {
+        let change = Switch {
+            title: input.title.as_deref().map(proto::key::title).transpose()?,
+            agent: input.agent_id,
+            model: input.model,
+            ..Switch::default()
+        };
+        let once = super::agent::chosen(input.idempotency_key)?;
+        let session = self.named(&input.reference).await?.id;
+        self.runtime.directory().info(self.runtime.patch(&session, change, once.as_deref()).await?).await
     }
 }
 

@@ -4,7 +4,9 @@ mod doors;
 mod events;
 mod hostile;
 mod methods;
+mod oversight;
 mod threats;
+mod tls;
 mod web_socket;
 
 use client::Client;
@@ -38,11 +40,14 @@ impl World {
 
     /// Over TCP too.
     async fn tcp() -> (Self, Site) {
-        let dir = tempfile::tempdir().unwrap();
-        let tcp = Tcp::bind(dir.path(), &Listen::default()).unwrap();
+        Self::tcp_at(tempfile::tempdir().unwrap(), &Listen::default()).await
+    }
+
+    async fn tcp_at(dir: tempfile::TempDir, listen: &Listen) -> (Self, Site) {
+        let tcp = Tcp::bind(dir.path(), listen).unwrap();
         let token = std::fs::read_to_string(tcp.token_file()).unwrap();
         let url = tcp.url();
-        let address = url.trim_start_matches("http://").to_owned();
+        let address = url.split_once("://").unwrap().1.to_owned();
         let world = Self::start(dir, Serve { idle_exit: None, tcp: Some(tcp) }).await;
         (world, Site { url, address, token })
     }
@@ -64,6 +69,7 @@ impl World {
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
             search: config::Search::default(),
+            hooks: config::Hooks::new(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
@@ -193,10 +199,13 @@ struct Stream {
 impl Stream {
     /// Reads until these words have come; false when the connection ended before.
     async fn until(&mut self, words: &str) -> bool {
+        let (words, mut from) = (words.as_bytes(), 0);
         loop {
-            if String::from_utf8_lossy(&self.seen).contains(words) {
+            if self.seen[from..].windows(words.len()).any(|part| part == words) {
                 return true;
             }
+            // What was looked at is not looked at again, but for words that began there.
+            from = self.seen.len().saturating_sub(words.len());
             let mut chunk = [0; 64 * 1024];
             let read = tokio::time::timeout(Duration::from_secs(20), self.stream.read(&mut chunk));
             match read.await.expect("nothing comes") {

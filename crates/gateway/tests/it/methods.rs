@@ -187,6 +187,70 @@ async fn a_busy_gateway_ends_only_by_force_and_waits_are_told() {
 }
 
 #[tokio::test]
+async fn a_session_is_patched_and_runs_as_that_from_then_on() {
+    let world = World::new().await;
+    std::fs::write(world.dir.path().join("other.script"), "say: from another model\n").unwrap();
+    let session = world.session().await.to_string();
+    let patch = PatchInput {
+        reference: session.clone(),
+        title: Some(" The plan ".into()),
+        agent_id: Some("Plan".into()),
+        model: Some("offline/other".into()),
+        idempotency_key: Some("once".into()),
+    };
+    let info = world.client.call::<SessionsPatch>(patch.clone()).await.unwrap();
+    assert_eq!((info.title.as_deref(), info.agent.as_str()), (Some("The plan"), "plan"));
+    assert_eq!((info.model.as_str(), info.owner.as_str()), ("offline/other", "build"));
+    let again = PatchInput { title: Some("Another".into()), ..patch.clone() };
+    assert_eq!(world.client.call::<SessionsPatch>(again).await.unwrap().title.as_deref(), Some("The plan"));
+    let input = AgentInput { message: "hello".into(), session_id: Some(session.clone()), ..AgentInput::default() };
+    let accepted = world.client.call::<Agent>(input).await.unwrap();
+    assert_eq!((accepted.agent.as_str(), accepted.model.as_str()), ("plan", "offline/other"));
+    let wait = WaitInput { run_id: accepted.run_id, timeout_ms: None, tree: true };
+    let waited = world.client.call::<AgentWait>(wait).await.unwrap();
+    assert_eq!(waited.text.as_deref(), Some("from another model"));
+    let bad = PatchInput { reference: session, agent_id: Some("nobody".into()), ..PatchInput::default() };
+    assert_eq!(refused::<SessionsPatch>(&world, bad.clone()).await.code, Code::NotFound);
+    let bad = PatchInput { agent_id: None, title: Some("a\0".into()), ..bad };
+    assert_eq!(refused::<SessionsPatch>(&world, bad.clone()).await.code, Code::InvalidInput);
+    let bad = PatchInput { title: None, model: Some("no/model".into()), ..bad };
+    assert_eq!(refused::<SessionsPatch>(&world, bad).await.code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_persons_text_joins_follows_or_interrupts_the_run_under_way() {
+    let world = World::new().await;
+    let script = "wait: 60s\nsay: late\n\nwhen: quick\nsay: at once\n";
+    std::fs::write(world.dir.path().join("slow.script"), script).unwrap();
+    let model = Some("offline/slow".to_owned());
+    let session = world.client.call::<SessionsCreate>(CreateInput { model, ..CreateInput::default() }).await.unwrap();
+    let say = async |message: &str, queue: Queue| {
+        let (reference, message) = (session.key.clone(), message.to_owned());
+        world.client.call::<ChatSend>(ChatInput { reference, message, queue, ..ChatInput::default() }).await.unwrap()
+    };
+    let wait = async |run: &RunId, timeout_ms: Option<u64>| {
+        let input = WaitInput { run_id: run.clone(), timeout_ms, tree: false };
+        world.client.call::<AgentWait>(input).await.unwrap()
+    };
+    let first = say("slow", Queue::Steer).await.run_id;
+    let status = StatusInput { session_key: session.key.clone() };
+    while world.client.call::<SessionsStatus>(status.clone()).await.unwrap().run_id.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let second = say("quick, after that", Queue::Followup).await.run_id;
+    assert_eq!(wait(&second, Some(50)).await.status, WaitStatus::Timeout, "it waits its turn");
+    let third = say("quick, now", Queue::Interrupt).await.run_id;
+    assert_eq!(wait(&first, None).await.status, WaitStatus::Cancelled);
+    for run in [&second, &third] {
+        let waited = wait(run, None).await;
+        assert_eq!((waited.status, waited.text.as_deref()), (WaitStatus::Ok, Some("at once")));
+    }
+    // With nothing under way it is a prompt like any other.
+    let idle = say("quick", Queue::Interrupt).await.run_id;
+    assert_eq!(wait(&idle, None).await.status, WaitStatus::Ok);
+}
+
+#[tokio::test]
 async fn an_abort_ends_a_run_as_cancelled() {
     let world = World::new().await;
     std::fs::write(world.dir.path().join("slow.script"), "wait: 60s\nsay: late\n").unwrap();

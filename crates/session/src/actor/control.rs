@@ -85,7 +85,7 @@ impl Actor {
         let Some(open) = self.view.find(call) else { return };
         let call = open.call.clone();
         if let Some(tool) = tools::find(&call.tool) {
-            self.start(tool, call.id.clone(), call.input.clone());
+            self.start(tool, call.id.clone(), call.given().to_owned());
         }
     }
 
@@ -93,6 +93,7 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        batch.row.title = switch.title.clone().or(batch.row.title.take());
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;
@@ -257,7 +258,7 @@ impl Actor {
                 batch.entries.push(result(&open.call.id, State::Denied, why.into()));
                 continue;
             }
-            let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(&open.call.input, waiting));
+            let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(open.call.given(), waiting));
             let given_up = given_up.unwrap_or_else(|| Err(tools::Error::tell("the wait ended without an answer")));
             batch.entries.push(self.outcome(&open.call.id, &given_up, 0));
         }

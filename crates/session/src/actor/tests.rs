@@ -34,6 +34,7 @@ fn runtime() -> Runtime {
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         settings: Fixed::new(agents, Arc::new(models), "offline/plain"),
@@ -66,7 +67,14 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-    let call = Call { id: call.clone(), tool: tool.into(), input: input_json, decision: Decision::Run, wire_id: None };
+    let call = Call {
+        id: call.clone(),
+        tool: tool.into(),
+        input: input_json,
+        changed: None,
+        decision: Decision::Run,
+        wire_id: None,
+    };
     let reply = Reply {
         step: 1,
         parts: vec![ReplyPart::Call(call)],
@@ -88,7 +96,7 @@ async fn stored(rt: &Runtime, batch: Batch) -> Session {
 
 async fn actor(rt: &Runtime, session: &SessionId) -> Actor {
     let awake = rt.store().wake(session).await.unwrap();
-    Actor::of(rt.inner(), Arc::new(Handle::default()), awake)
+    Actor::of(rt.inner().clone(), Arc::new(Handle::default()), awake)
 }
 
 fn letter(to: &SessionId, class: Class, body: Body) -> Post {

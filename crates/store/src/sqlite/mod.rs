@@ -18,8 +18,8 @@ mod tests;
 
 use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail,
+    OnKept, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -68,11 +68,6 @@ impl Sqlite {
         let place = Place::new(dir);
         file::visitor(&place).map_err(|fault| place.explain(fault))?;
         Ok(Self { writer: None, readers: Readers::new(place, file::visitor) })
-    }
-
-    /// (transactions, operations) since it was opened: how well group commit groups.
-    pub fn write_counts(&self) -> (u64, u64) {
-        self.writer.as_ref().map_or((0, 0), |writer| writer.counts())
     }
 
     async fn write(&self, work: Ready) -> Result<Done, Error> {
@@ -220,6 +215,10 @@ impl Store for Sqlite {
 
     async fn check(&self) -> Result<Vec<String>, Error> {
         self.readers.read(check::check).await
+    }
+
+    fn commits(&self) -> Commits {
+        self.writer.as_ref().map_or_else(Commits::default, |writer| writer.commits())
     }
 
     async fn close(&self) {

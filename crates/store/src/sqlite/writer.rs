@@ -9,10 +9,10 @@
 use super::apply::Hand;
 use super::fault::{Fault, Place, Result};
 use super::lock::Lock;
+use crate::commits::Tally;
 use crate::ready::{Done, Ready};
-use crate::{Error, Kept, OnKept};
+use crate::{Commits, Error, Kept, OnKept};
 use rusqlite::Connection;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -41,14 +41,7 @@ pub(super) struct Writer {
     jobs: Mutex<Option<Sender<Job>>>,
     room: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    counts: Arc<Counts>,
-}
-
-/// How well grouping works.
-#[derive(Default)]
-pub(super) struct Counts {
-    commits: AtomicU64,
-    operations: AtomicU64,
+    tally: Arc<Tally>,
 }
 
 struct Job {
@@ -66,8 +59,8 @@ impl Writer {
         on_kept: OnKept,
     ) -> std::result::Result<Self, Error> {
         let (jobs, inbox) = std::sync::mpsc::channel();
-        let counts = Arc::new(Counts::default());
-        let desk = Thread { connection, _lock: lock, place, on_kept, counts: counts.clone(), hand: Hand::default() };
+        let tally = Arc::new(Tally::default());
+        let desk = Thread { connection, _lock: lock, place, on_kept, tally: tally.clone(), hand: Hand::default() };
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || desk.run(&inbox))
@@ -76,7 +69,7 @@ impl Writer {
             jobs: Mutex::new(Some(jobs)),
             room: Arc::new(Semaphore::new(QUEUE)),
             thread: Mutex::new(Some(thread)),
-            counts,
+            tally,
         })
     }
 
@@ -95,9 +88,8 @@ impl Writer {
         answered.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// (transactions, operations) so far.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.counts.commits.load(Ordering::Relaxed), self.counts.operations.load(Ordering::Relaxed))
+    pub(super) fn commits(&self) -> Commits {
+        self.tally.read()
     }
 
     /// Lets the thread finish what it was given. Blocks until it has.
@@ -126,7 +118,7 @@ struct Thread {
     _lock: Lock,
     place: Place,
     on_kept: OnKept,
-    counts: Arc<Counts>,
+    tally: Arc<Tally>,
     hand: Hand,
 }
 
@@ -143,6 +135,7 @@ impl Thread {
     }
 
     fn commit(&mut self, group: Vec<Job>) {
+        let start = Instant::now();
         let mut kept = Vec::new();
         let answers = match self.transact(&group, &mut kept) {
             Ok(answers) => answers,
@@ -152,8 +145,7 @@ impl Thread {
                 group.iter().map(|_| Err(error.clone())).collect()
             }
         };
-        self.counts.commits.fetch_add(1, Ordering::Relaxed);
-        self.counts.operations.fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.tally.note(group.len(), start.elapsed());
         if answers.iter().any(Answer::is_ok) && !kept.is_empty() {
             (self.on_kept)(&kept);
         }

@@ -1,0 +1,56 @@
+//! What a person changes about a session that is there: what it is called and what it runs as, and what it does first.
+//! Both reach it as letters.
+
+use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, visible};
+use proto::letter::{Abort, Reason, Switch};
+use proto::{Body, Error, LetterId, SessionId};
+use std::time::Duration;
+use store::Session;
+use tokio::time::Instant;
+
+/// How long a change is waited for. It is kept by then, and made when the session comes to it.
+const WAIT: Duration = Duration::from_secs(5);
+
+impl Runtime {
+    /// Changes a session: from its next step on it runs as that. The same `once` again changes nothing.
+    pub async fn patch(&self, session: &SessionId, change: Switch, once: Option<&str>) -> Result<Session, Error> {
+        let here = self.inner.here(&self.inner.session(session).await?.cwd);
+        if let Some(agent) = &change.agent {
+            visible(&here.agents, agent)?;
+        }
+        if let Some(model) = &change.model {
+            here.model(model)?;
+        }
+        let agent = change.agent.map(|agent| agent.trim().to_ascii_lowercase());
+        let change = Switch { agent, ..change };
+        let id = once.map_or_else(LetterId::new, |once| LetterId::derived("patch_", once));
+        let receipts = self.post(vec![control(id, session, Body::Switch(change.clone()))]).await?;
+        if receipts.iter().any(|receipt| receipt.duplicate) {
+            return self.inner.session(session).await;
+        }
+        let end = Instant::now() + WAIT;
+        loop {
+            let row = self.inner.session(session).await?;
+            if is_made(&change, &row) || Instant::now() >= end {
+                return Ok(row);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Posts a prompt that does not wait for the run under way: that one is stopped. Both are one transaction.
+    pub async fn interrupt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        let Target::Session(session) = &prompt.target else { return self.prompt(prompt).await };
+        let Some(run) = self.inner.session(session).await?.run else { return self.prompt(prompt).await };
+        let id = LetterId::derived("interrupt_", run.as_str());
+        let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run) }));
+        self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }, Vec::new()).await
+    }
+}
+
+fn is_made(change: &Switch, row: &Session) -> bool {
+    let same = |wanted: &Option<String>, is: Option<&str>| wanted.is_none() || wanted.as_deref() == is;
+    same(&change.title, row.title.as_deref())
+        && same(&change.agent, Some(&row.agent))
+        && same(&change.model, row.model.as_deref())
+}
