@@ -152,7 +152,6 @@ fn part(part: &InputPart) -> &str {
         InputPart::Text { text } => text,
         InputPart::File { name, .. } => name,
         InputPart::Subtask { prompt, .. } => prompt,
-        InputPart::File { .. } => "(a file)",
     }
 }
 
