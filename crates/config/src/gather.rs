@@ -19,6 +19,8 @@ pub(crate) struct Sheet {
     pub(crate) file: PathBuf,
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// It came with a repository, trusted or not.
+    pub(crate) of_repository: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl Gather<'_> {
         let file = self.paths.organisation(&url);
         let Some(text) = read_text(&file, self.reading)? else { return Ok(None) };
         let source = Source::text(Layer::Organisation, &url, &self.paths.config);
-        Ok(Some(Sheet { source, file, text, kind: Kind::Settings }))
+        Ok(Some(Sheet { source, file, text, kind: Kind::Settings, of_repository: false }))
     }
 
     /// Layer 5.
@@ -170,7 +172,8 @@ impl Gather<'_> {
 
 impl Gathered {
     fn push(&mut self, source: Arc<Source>, file: PathBuf, text: String, kind: Kind) {
-        self.sheets.push(Sheet { source, file, text, kind });
+        let of_repository = source.repository.is_some();
+        self.sheets.push(Sheet { source, file, text, kind, of_repository });
     }
 
     pub(crate) fn root(&self) -> Option<PathBuf> {

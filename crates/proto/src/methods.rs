@@ -513,6 +513,20 @@ pub struct AgentInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+    /// Images, PDFs and texts to look at; 5 MiB in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileInput>,
+}
+
+/// A file that comes with a prompt.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileInput {
+    pub name: String,
+    /// Such as `image/png`.
+    pub mime: String,
+    /// In base64.
+    pub data: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

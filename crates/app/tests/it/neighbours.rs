@@ -86,12 +86,13 @@ impl House {
     pub(crate) fn hears(&self, session: &str, words: &str) -> usize {
         let end = Instant::now() + Duration::from_secs(40);
         loop {
-            let said = self.history(session).to_string();
-            let inputs = said.matches(words).count();
+            let history = self.history(session);
+            let is_it = |m: &&Value| m["role"] == "user" && m["content"].to_string().contains(words);
+            let inputs = history["messages"].as_array().into_iter().flatten().filter(is_it).count();
             if inputs > 0 {
                 return inputs;
             }
-            assert!(Instant::now() < end, "`{words}` never came: {said}");
+            assert!(Instant::now() < end, "`{words}` never came: {history}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
