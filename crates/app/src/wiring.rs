@@ -8,6 +8,7 @@ use gateway::{Gateway, Identity, Inbound};
 use proto::Error;
 use session::{Between, Deps, Hub, Runtime};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Store;
 use tools::process::Reaper;
 
@@ -32,6 +33,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
             ping_pong: ping_pong(home),
             redactor: rules::redact::Redactor::new(secrets(home)),
         },
+        worktrees: worktrees(home),
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
     Ok(Gateway::new(runtime, identity, &directory).with_inbound(inbound(home)))
@@ -81,6 +83,23 @@ fn secrets(home: &Home) -> Vec<String> {
     let env = home.env.iter().filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned());
     let kept = home.loaded.keys.values().map(|key| key.expose().to_owned());
     keys.chain(kept).chain(env).collect()
+}
+
+/// How worktrees are made: by git, or by the first command of a hook that stands in for it.
+fn worktrees(home: &Home) -> tools::worktree::Settings {
+    let config = &home.loaded.config;
+    let hook = |event: &str| {
+        let hook = config.hooks.get(event)?.first()?;
+        Some(tools::hook::Hook { command: hook.command.clone(), timeout: Duration::from_millis(hook.timeout_ms) })
+    };
+    tools::worktree::Settings {
+        base: match config.worktree.base {
+            config::Base::Head => tools::worktree::Base::Head,
+            config::Base::Fresh => tools::worktree::Base::Fresh,
+        },
+        create: hook("worktree_create"),
+        remove: hook("worktree_remove"),
+    }
 }
 
 /// What holds where. The home may have been opened in a directory; what holds everywhere is read without one.

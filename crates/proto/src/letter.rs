@@ -278,6 +278,31 @@ pub struct Finished {
     /// The run whose purse pays for what comes of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purse: Option<RunId>,
+    /// What becomes of the worktree that was made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<WorktreeEnd>,
+}
+
+/// The end of a worktree that was made for an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeEnd {
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Why it stays; without a reason it holds nothing of its own and goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+impl WorktreeEnd {
+    /// As a sentence.
+    pub fn words(&self) -> String {
+        let branch = self.branch.as_ref().map(|branch| format!(", on the branch `{branch}`")).unwrap_or_default();
+        match &self.kept {
+            Some(why) => format!("Its worktree is kept in `{}`{branch}: it has {why}.", self.path),
+            None => "Its worktree held no changes and is removed.".into(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -332,6 +357,9 @@ pub struct Switch {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// The worktree that `cwd` is; a `cwd` without one is outside of any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<crate::Worktree>,
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,

@@ -167,6 +167,12 @@ methods! {
     "config.origin" ConfigOrigin(ConfigInput) -> OriginOutput, Admin;
     /// The hooks that are set, and how each has fared since the gateway started.
     "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
+    /// The worktrees of a repository, who is in them, and the snapshots of removed ones.
+    "worktrees.list" WorktreesList(WorktreesInput) -> WorktreesOutput, Read;
+    /// Brings a removed worktree back from a snapshot.
+    "worktrees.restore" WorktreesRestore(WorktreeInput) -> WorktreeRestored, Write;
+    /// Removes a worktree, after a snapshot; with changes only on purpose.
+    "worktrees.remove" WorktreesRemove(WorktreeRemoval) -> WorktreeRemoved, Write;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -759,6 +765,9 @@ pub struct StatusReport {
     /// Letters that wait.
     pub queue: u32,
     pub budget: Budget,
+    /// The worktree it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<crate::Worktree>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -951,6 +960,100 @@ pub struct HookRow {
 #[serde(deny_unknown_fields, default)]
 pub struct StopInput {
     pub force: bool,
+}
+
+/// Which repository is meant.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WorktreesInput {
+    /// A directory in the repository; the caller's home without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct WorktreesOutput {
+    pub count: usize,
+    pub worktrees: Vec<WorktreeRow>,
+    pub snapshots: Vec<SnapshotRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorktreeRow {
+    pub name: String,
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that is checked out.
+    pub head: String,
+    /// The commit it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// `busy`: a session works in it. `open`: a session is in it, and rests. `kept`: left on purpose. `orphan`: nobody is
+    /// in it, and nobody said so. `missing`: its directory is gone. `unfinished`: cut short while it was made.
+    pub state: String,
+    /// Keys of the sessions in it.
+    pub sessions: Vec<String>,
+    /// What can be done about it.
+    pub hint: String,
+}
+
+/// What a removed worktree held.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRow {
+    pub name: String,
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub commit: String,
+    /// The worktree it was taken of.
+    pub worktree: String,
+    pub taken_at: Millis,
+    pub expires_at: Millis,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WorktreeInput {
+    /// A snapshot, or a worktree whose newest one is meant.
+    pub name: String,
+    /// A directory in the repository; the caller's home without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorktreeRestored {
+    pub name: String,
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    pub snapshot: SnapshotRow,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct WorktreeRemoval {
+    pub name: String,
+    /// A directory in the repository; the caller's home without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Also with uncommitted files, or commits that are not on the original branch.
+    #[serde(alias = "discard_changes")]
+    pub discard_changes: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorktreeRemoved {
+    pub name: String,
+    pub snapshot: SnapshotRow,
+    pub discarded_files: usize,
+    pub discarded_commits: usize,
+    /// Names of the tmux sessions that ended with it.
+    pub tmux_sessions: Vec<String>,
 }
 
 #[cfg(test)]

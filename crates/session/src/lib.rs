@@ -28,6 +28,7 @@ mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
+mod worktrees;
 
 pub use agents::{Agents, Profile};
 pub use board::Board;

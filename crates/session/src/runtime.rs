@@ -48,6 +48,8 @@ pub struct Deps {
     pub search: config::Search,
     pub hooks: config::Hooks,
     pub between: Between,
+    /// How worktrees are made and removed.
+    pub worktrees: tools::worktree::Settings,
     /// Takes mail to other gateways.
     pub courier: Arc<dyn Courier>,
 }
@@ -89,6 +91,7 @@ pub struct Runtime {
 }
 
 pub(crate) struct Inner {
+    pub(crate) worktrees: Arc<tools::worktree::Settings>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
     pub(crate) settings: Arc<dyn Settings>,
@@ -180,6 +183,7 @@ impl Runtime {
             brake: Brake::default(),
             access: Arc::new(deps.between.access),
             isolated: deps.between.isolated,
+            worktrees: Arc::new(deps.worktrees),
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,

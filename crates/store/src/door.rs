@@ -7,6 +7,7 @@ use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
 use proto::{
     AskId, BoardTask, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage,
+    Worktree,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -54,6 +55,10 @@ pub trait Store: Send + Sync {
     /// Whether neither a session nor anything below it is busy, seen at one moment: a child that ends and the parent that
     /// its end wakes are never both seen at rest.
     async fn is_quiet(&self, session: &SessionId) -> Result<bool, Error>;
+
+    /// Sessions that are busy in a directory or below it, and those that entered it as their worktree, at most `limit`.
+    /// Archived ones never.
+    async fn inside(&self, dir: &str, limit: usize) -> Result<Vec<Session>, Error>;
 
     /// How many direct children are live: neither ended nor archived.
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error>;
@@ -244,6 +249,8 @@ pub struct Session {
     /// A person stopped it: mail does not wake it again, a person's prompt does.
     pub stopped: bool,
     pub cwd: String,
+    /// The worktree it entered; `cwd` is in it then.
+    pub worktree: Option<Worktree>,
     /// What the session may do, as `rules` wrote it; opaque here.
     pub policy: String,
     /// The session this one shares a prefix with, and up to where.
@@ -330,6 +337,8 @@ pub struct RowChange {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub cwd: Option<String>,
+    /// `Some(None)` clears it.
+    pub worktree: Option<Option<Worktree>>,
     pub title: Option<String>,
     pub policy: Option<String>,
     pub stopped: Option<bool>,
@@ -510,7 +519,7 @@ pub enum Find {
         root: SessionId,
         name: String,
     },
-    /// The newest root session started in this directory.
+    /// The newest root session of this directory: one that went into a worktree still belongs to where it came from.
     NewestIn(String),
     /// The newest root session.
     Newest,

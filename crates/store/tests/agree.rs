@@ -280,6 +280,7 @@ impl Side {
             attempts: 0,
             name: None,
             stopped: false,
+            worktree: None,
             attempt_seq: 0,
             id,
         }

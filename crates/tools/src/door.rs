@@ -216,6 +216,8 @@ pub struct Output {
     pub becomes: Option<Becomes>,
     /// Deferred tools the model may call from here on.
     pub loads: Vec<String>,
+    /// The session works somewhere else from here on: in the commit that stores this result.
+    pub moves: Option<Move>,
 }
 
 /// What a call makes of its session.
@@ -225,6 +227,15 @@ pub enum Becomes {
     Planning,
     /// The plan was approved.
     Working,
+}
+
+/// Where a session goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Absolute and free of symlinks.
+    pub cwd: PathBuf,
+    /// The worktree it is in from then on, if it is one.
+    pub worktree: Option<proto::Worktree>,
 }
 
 /// What a call waits for, and how long.
@@ -251,6 +262,12 @@ impl Output {
     pub fn json(value: &impl serde::Serialize) -> Self {
         let raw = serde_json::value::to_raw_value(value).expect("a result is JSON");
         Self { text: raw.get().to_owned(), data: Some(raw), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn moving(mut self, to: Move) -> Self {
+        self.moves = Some(to);
+        self
     }
 
     #[must_use]
@@ -301,11 +318,23 @@ pub struct ToolCx {
     pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
+    pub worktrees: crate::worktree::Here,
 }
 
 impl ToolCx {
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where this call makes or removes a worktree from.
+    pub(crate) fn site(&self, dir: &Path) -> crate::worktree::Site {
+        crate::worktree::Site {
+            processes: Arc::clone(&self.processes),
+            cancel: self.cancel.clone(),
+            dir: dir.to_owned(),
+            session: self.session.clone(),
+            agent: self.agent.clone(),
+        }
     }
 }
 

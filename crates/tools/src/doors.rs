@@ -255,6 +255,13 @@ impl Directory for Closed {
 }
 
 #[async_trait]
+impl crate::worktree::Tenants for Closed {
+    async fn busy_in(&self, _: &std::path::Path) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
 impl Board for Closed {
     async fn list(&self, _: BoardListInput) -> Result<BoardPage, Error> {
         Err(closed())

@@ -13,10 +13,14 @@ pub mod board_update;
 pub mod door;
 pub mod doors;
 pub mod edit;
+pub mod enter_worktree;
+pub mod exit_worktree;
 pub mod files;
+pub mod git;
 pub mod glob;
 pub mod grep;
 pub mod groups;
+pub mod hook;
 mod ignored;
 pub mod list;
 pub mod list_peers;
@@ -38,9 +42,10 @@ mod testing;
 mod tolerant;
 pub mod tool_search;
 mod walk;
+pub mod worktree;
 pub mod write;
 
-pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
+pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Move, Output, Spec, Tool, ToolCx, Wait, Waited};
 pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
@@ -71,6 +76,8 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &board_claim::BoardClaim,
     &board_update::BoardUpdate,
     &tool_search::ToolSearch,
+    &enter_worktree::EnterWorktree,
+    &exit_worktree::ExitWorktree,
 ];
 
 /// The built-in tool a call means: by its name, by another product's name for it, or by either in other letters.

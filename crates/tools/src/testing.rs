@@ -1,7 +1,8 @@
 //! For tests of tools: a folder and a context for calls in it.
 
-use crate::process::Reaper;
+use crate::process::{Command, Error, Finished, Processes, Reaper};
 use crate::{Access, AnyTool, ToolCx};
+use async_trait::async_trait;
 use proto::{CallId, SessionId};
 use serde_json::value::to_raw_value;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,11 @@ impl Place {
             board: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
+            worktrees: crate::worktree::Here {
+                settings: Arc::default(),
+                entered: None,
+                tenants: Arc::new(crate::doors::Closed),
+            },
         }
     }
 
@@ -70,5 +76,89 @@ impl Place {
     pub(crate) fn asks(&self, tool: &dyn AnyTool, input: serde_json::Value) -> Vec<String> {
         let accesses = tool.access(&to_raw_value(&input).unwrap(), &self.cx()).unwrap();
         accesses.iter().map(|Access { permission, pattern, .. }| format!("{permission} {pattern}")).collect()
+    }
+}
+
+/// A repository with one commit: a file, a folder and something to ignore.
+pub(crate) fn repository() -> Place {
+    let place = Place::new();
+    place.file("a.txt", "one\n");
+    place.file("src/b.txt", "two\n");
+    place.file(".gitignore", "*.log\n");
+    place.git("init --quiet --initial-branch main");
+    place.git("config user.name tester");
+    place.git("config user.email tester@localhost");
+    place.git("add --all");
+    place.git("commit --quiet --message first");
+    place
+}
+
+impl Place {
+    /// Plain git in the worktree, as a person calls it.
+    #[track_caller]
+    pub(crate) fn git(&self, words: &str) -> String {
+        git_in(&self.work, words)
+    }
+}
+
+#[track_caller]
+pub(crate) fn git_in(dir: &Path, words: &str) -> String {
+    let output = std::process::Command::new("git")
+        .args(words.split(' '))
+        .current_dir(dir)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    assert!(output.status.success(), "git {words}: {said} {}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// Starts commands itself: for tests of what commands do, and not of who cleans up after them.
+pub(crate) struct Direct {
+    env: Vec<(String, String)>,
+}
+
+impl Direct {
+    pub(crate) fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// With more variables than the usual ones.
+    pub(crate) fn with(more: Vec<(String, String)>) -> Self {
+        let mut env = crate::process::clean_env(std::env::vars());
+        env.extend(more);
+        Self { env }
+    }
+}
+
+#[async_trait]
+impl Processes for Direct {
+    async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+        let program = command.program.clone();
+        let failed = |error: std::io::Error| Error::Start { program: program.clone(), reason: error.to_string() };
+        let mut child = tokio::process::Command::new(&command.program);
+        child.args(&command.args).env_clear().envs(command.env).current_dir(&command.dir).kill_on_drop(true);
+        child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = child.stderr(std::process::Stdio::piped()).spawn().map_err(failed)?;
+        let mut stdin = child.stdin.take().expect("it is piped");
+        let input = command.input.clone().unwrap_or_default();
+        // One that reads nothing is no failure.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut stdin, input.as_bytes()).await;
+        drop(stdin);
+        tokio::select! {
+            () = cancel.cancelled() => Ok(Finished { cancelled: true, ..Finished::default() }),
+            () = tokio::time::sleep(command.timeout) => Ok(Finished { timed_out: true, ..Finished::default() }),
+            output = child.wait_with_output() => {
+                let output = output.map_err(failed)?;
+                let (output, code, errors) = (output.stdout, output.status.code(), output.stderr);
+                Ok(Finished { code, output, errors, ..Finished::default() })
+            }
+        }
+    }
+
+    fn env(&self) -> &[(String, String)] {
+        &self.env
     }
 }

@@ -14,6 +14,7 @@ mod rows;
 mod search;
 mod start;
 mod steps;
+mod worktree;
 
 use anyhow::{Context, bail, ensure};
 use report::Row;
@@ -47,6 +48,7 @@ const FIGURES: &[Figure] = &[
         measure: children::thousand,
     },
     Figure { names: &["tool_search_2000"], measure: search::search },
+    Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
 ];
 

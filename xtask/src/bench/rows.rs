@@ -55,6 +55,7 @@ fn session(index: usize) -> Session {
         attempts: 0,
         name: None,
         stopped: false,
+        worktree: None,
         attempt_seq: 0,
         id,
     }

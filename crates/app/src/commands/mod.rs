@@ -24,6 +24,7 @@ mod token;
 mod tree;
 mod trust;
 mod wait;
+mod worktrees;
 
 use crate::failure::{Failure, cannot};
 use clap::{Parser, Subcommand};
@@ -70,6 +71,7 @@ enum Command {
     Trust(trust::Args),
     Auth(auth::Args),
     Token(token::Args),
+    Worktrees(worktrees::Args),
     Db(db::Args),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -100,6 +102,7 @@ impl Cli {
             Command::Trust(args) => trust::run(args),
             Command::Auth(args) => auth::run(args),
             Command::Token(args) => token::run(args),
+            Command::Worktrees(args) => worktrees::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Completions(args) => completions::run(args),

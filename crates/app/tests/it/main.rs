@@ -13,6 +13,7 @@ mod reads;
 mod settings;
 mod talks;
 mod wires;
+mod worktrees;
 
 use serde_json::Value;
 use std::ffi::OsStr;

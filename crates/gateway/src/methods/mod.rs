@@ -12,3 +12,4 @@ mod permissions;
 mod sessions;
 mod spawn;
 mod subagents;
+mod worktrees;

@@ -71,6 +71,7 @@ impl World {
             search: config::Search::default(),
             hooks: config::Hooks::new(),
             between: session::Between::default(),
+            worktrees: tools::worktree::Settings::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
         let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap());

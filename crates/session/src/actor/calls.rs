@@ -18,6 +18,7 @@ use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
 use tools::door::Becomes;
+use tools::worktree::Here;
 use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
 /// A call with what the rules said about it.
@@ -281,7 +282,11 @@ impl Actor {
                     if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
                         self.becomes(&mut batch, becomes);
                     }
-                    batch.entries.push(self.outcome(&called.call, done, called.ms));
+                    let entry = match self.moves(&mut batch, done) {
+                        Ok(()) => self.outcome(&called.call, done, called.ms),
+                        Err(why) => self.outcome(&called.call, &Ok(self.refused(&called.call, why)), called.ms),
+                    };
+                    batch.entries.push(entry);
                 }
             }
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
@@ -290,7 +295,7 @@ impl Actor {
             batch.send.extend(called.effects.send.iter().cloned());
         }
         batch.entries.extend(self.tools_loaded(loads));
-        let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
+        let new_role = batch.row.policy.is_some() || batch.row.agent.is_some() || batch.row.cwd.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.
         known.iter().for_each(|(name, id)| self.view.knows(name, id));
@@ -317,6 +322,26 @@ impl Actor {
         switch.mode = Some(grant.mode.as_str().into());
         batch.row.policy = Some(grant.write());
         batch.entries.push(Entry::Switch(switch));
+    }
+
+    /// A call moves the session: kept with its result. Of two that move it in the same step the second is too late.
+    fn moves(&self, batch: &mut Batch, done: &Result<Output, Error>) -> Result<(), proto::Error> {
+        let Some(to) = done.as_ref().ok().and_then(|output| output.moves.as_ref()) else { return Ok(()) };
+        let before = batch.row.worktree.as_ref().unwrap_or(&self.row.worktree);
+        if let (Some(entered), Some(before)) = (&to.worktree, before) {
+            let why = format!("another call moved this session into the worktree `{}` first", before.name);
+            let hint = format!("`{}` is there, and nobody is in it", entered.path);
+            return Err(proto::Error::new(proto::Code::Conflict, why).hint(hint));
+        }
+        let cwd = to.cwd.to_string_lossy().into_owned();
+        batch.row.cwd = Some(cwd.clone());
+        batch.row.worktree = Some(to.worktree.clone());
+        batch.entries.push(Entry::Switch(Switch {
+            cwd: Some(cwd),
+            worktree: to.worktree.clone(),
+            ..Switch::default()
+        }));
+        Ok(())
     }
 
     /// What a call is told whose effects the store refused.
@@ -416,11 +441,19 @@ impl Actor {
 
     /// The end of calls that were stopped: what finished all the same keeps its result, unless it is to start, send or
     /// load something. That is not done any more, so nobody may read that it was.
-    pub(super) fn stopped_entries(&self, called: Vec<Called>, skip: &[CallId], why: &str) -> Vec<Entry> {
+    pub(super) fn stopped_entries(
+        &self,
+        batch: &mut Batch,
+        called: Vec<Called>,
+        skip: &[CallId],
+        why: &str,
+    ) -> Vec<Entry> {
         let over = |called: &Called| {
             called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
         };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
+        // What was done to the disk is done: the session goes where it would have gone.
+        finished.retain(|called| self.moves(batch, &called.result).is_ok());
         let open = self.view.open().iter().filter(|open| !skip.contains(&open.call.id));
         open.map(|open| match finished.iter().position(|called| called.call == open.call.id) {
             Some(at) => {
@@ -452,6 +485,12 @@ impl Actor {
             board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
+            worktrees: Here {
+                settings: self.rt.worktrees.clone(),
+                // Whoever was put into one cannot leave it.
+                entered: self.row.worktree.clone().filter(|worktree| !worktree.isolated),
+                tenants: doors.clone(),
+            },
         }
     }
 

@@ -92,7 +92,10 @@ impl Actor {
     fn switched(&self, batch: &mut Batch, switch: proto::letter::Switch) {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
-        batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        if let Some(cwd) = &switch.cwd {
+            batch.row.cwd = Some(cwd.clone());
+            batch.row.worktree = Some(switch.worktree.clone());
+        }
         batch.row.title = switch.title.clone().or(batch.row.title.take());
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
@@ -141,6 +144,7 @@ impl Actor {
     async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
+        self.weigh_worktree().await;
         let settled = |entry: &Entry| match entry {
             Entry::Result(result) => Some(result.call.clone()),
             _ => None,
@@ -158,7 +162,9 @@ impl Actor {
                 Some(On::Letter { .. } | On::Timer) | None => {}
             }
         }
-        batch.entries.extend(self.stopped_entries(called, &settled, &format!("the call was stopped: {why}")));
+        let why_stopped = format!("the call was stopped: {why}");
+        let stopped = self.stopped_entries(batch, called, &settled, &why_stopped);
+        batch.entries.extend(stopped);
         tracing::debug!(session = %self.row.id, %run, why, "run stopped");
         let ending = match reason {
             Reason::Timeout => Ending::error(Code::Timeout, "the run was out of time", None),
@@ -186,6 +192,7 @@ impl Actor {
 
     /// The session agreed to end: what it did stays, what nobody read goes back to whoever wrote it.
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
+        self.weigh_worktree().await;
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &Ending::ok());
         self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
@@ -195,6 +202,7 @@ impl Actor {
 
     /// It was asked to end and did not say in time: it ends now.
     async fn end_unasked(&mut self) -> Result<(), Stop> {
+        self.weigh_worktree().await;
         let mut batch = Batch::default();
         let text = "This session was asked to end and did not answer in time.";
         batch.entries.push(Entry::Notice(Notice { text: text.into() }));

@@ -8,6 +8,7 @@ mod again;
 mod calls;
 mod control;
 mod hooked;
+mod housing;
 mod money;
 mod role;
 mod runs;
@@ -123,6 +124,10 @@ pub(crate) struct Actor {
     asked_to_end: Option<proto::Millis>,
     /// What was left to spend at the last look.
     look: Option<money::Look>,
+    /// What the report of an end says of the session's own worktree.
+    weighed: Option<proto::letter::WorktreeEnd>,
+    /// That worktree was seen to after the last end.
+    left: bool,
 }
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
@@ -183,6 +188,8 @@ impl Actor {
             new,
             telling: None,
             asked_to_end: view.shutdown().map(|_| now()),
+            weighed: None,
+            left: false,
             rt,
             handle,
             view,
@@ -201,6 +208,9 @@ impl Actor {
             }
             let idle = self.view.answering().is_none() && self.inbox.is_empty();
             self.handle.set_busy(!idle);
+            if idle {
+                self.leave_worktree().await;
+            }
             let deadline = self.next_deadline();
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Leave::Stopped,
@@ -353,6 +363,7 @@ impl Actor {
         self.row.agent = change.agent.unwrap_or_else(|| self.row.agent.clone());
         self.row.model = change.model.or(self.row.model.take());
         self.row.cwd = change.cwd.unwrap_or_else(|| self.row.cwd.clone());
+        self.row.worktree = change.worktree.unwrap_or_else(|| self.row.worktree.take());
         self.row.title = change.title.or(self.row.title.take());
         self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
         self.row.stopped = change.stopped.unwrap_or(self.row.stopped);

@@ -93,7 +93,12 @@ impl Role {
     pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
         let mut text = self.profile.prompt.clone();
         text.push_str(&format!("\n\nYou work in `{}`", row.cwd));
-        if self.worktree != self.dir {
+        if let Some(worktree) = &row.worktree {
+            text.push_str(&format!(", the worktree `{}`", worktree.name));
+            if let Some(branch) = &worktree.branch {
+                text.push_str(&format!(" on the branch `{branch}`"));
+            }
+        } else if self.worktree != self.dir {
             text.push_str(&format!(", inside the repository `{}`", self.worktree.display()));
         }
         text.push_str(&format!(". This session is `{}`; you run as the agent `{}`.", row.id, self.profile.name));

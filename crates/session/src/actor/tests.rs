@@ -42,6 +42,7 @@ fn runtime() -> Runtime {
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
         between: Between::default(),
+        worktrees: tools::worktree::Settings::default(),
     })
 }
 
@@ -120,7 +121,8 @@ async fn told(effects: Effects) -> (State, String) {
     let row = stored(&rt, Batch { entries: calling(&call, "sessions_spawn"), ..Batch::default() }).await;
     let actor = actor(&rt, &row.id).await;
     let result = Ok(Output::text("started"));
-    let entries = actor.stopped_entries(vec![Called { call, result, effects, ms: 1 }], &[], "stopped");
+    let called = vec![Called { call, result, effects, ms: 1 }];
+    let entries = actor.stopped_entries(&mut Batch::default(), called, &[], "stopped");
     let [Entry::Result(result)] = &entries[..] else { panic!("{entries:?}") };
     (result.state, result.output.clone())
 }

@@ -49,6 +49,8 @@ const BUILTIN: &[Builtin] = &[
             ("plan_exit", "*", Allow),
             ("edit", "*", Deny),
             ("edit", "*.md", Allow),
+            ("enter_worktree", "*", Deny),
+            ("exit_worktree", "remove*", Deny),
             // Until commands can be held read-only by a sandbox, there are none.
             ("bash", "*", Deny),
         ],

@@ -45,6 +45,7 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         usage: session.usage,
         parent,
         queue: session.pending,
+        worktree: session.worktree,
     })
 }
 

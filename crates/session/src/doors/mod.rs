@@ -8,6 +8,7 @@ pub(crate) mod conversation;
 pub(crate) mod mail;
 mod office;
 mod spawner;
+mod tenants;
 
 pub(crate) use spawner::{Order, new_row};
 

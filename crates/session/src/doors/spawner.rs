@@ -19,6 +19,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Post, Session};
+use tokio_util::sync::CancellationToken;
 use tools::doors::Attachment;
 use tools::{Spawn, Spawned, Spawner};
 
@@ -98,6 +99,12 @@ impl Inner {
                 self.check_room(&order, request.budget).await?;
                 let mut row = self.child_row(&order, &request, profile, mode)?;
                 (row.label, row.name) = (label.clone(), name.clone());
+                if request.isolated
+                    && let Err(error) = self.isolate(&mut row).await
+                {
+                    order.planned.fetch_sub(1, Ordering::SeqCst);
+                    return Err(error);
+                }
                 (row.clone(), Some(row))
             }
         };
@@ -133,7 +140,7 @@ impl Inner {
             label,
             agent: profile.name.clone(),
             name: session.name,
-            worktree: None,
+            worktree: session.worktree.filter(|worktree| worktree.isolated).map(|worktree| worktree.path),
             attachments,
         };
         Ok(Child { open, post: Post { letter, person: false, queue: Some(self.limits.queue) }, spawned })
@@ -258,6 +265,27 @@ impl Inner {
             title: request.title.clone().or_else(|| Some(request.prompt.chars().take(80).collect())),
             ..new_row(id, &key, &profile.name, cwd, &grant)
         })
+    }
+
+    /// Puts a child that is yet to be made into a worktree of its own. Without one there is no child.
+    async fn isolate(&self, row: &mut Session) -> Result<(), Error> {
+        let site = tools::worktree::Site {
+            processes: self.processes.clone(),
+            cancel: CancellationToken::new(),
+            dir: PathBuf::from(&row.cwd),
+            session: row.id.clone(),
+            agent: row.agent.clone(),
+        };
+        // The tail of an id is what differs.
+        let tail = &row.id.as_str()[row.id.as_str().len().saturating_sub(12)..];
+        let name = tools::worktree::Name::parse(&format!("agent-{tail}"))?;
+        let (made, _) = tools::worktree::make(&site, &self.worktrees, &name, true).await.map_err(|mut error| {
+            error.message = format!("the agent was not started, for it has no worktree of its own: {}", error.message);
+            error
+        })?;
+        row.cwd.clone_from(&made.path);
+        row.worktree = Some(proto::Worktree { isolated: true, ..made });
+        Ok(())
     }
 
     /// Where the final words of a background agent are kept whole.
@@ -408,6 +436,7 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         attempts: 0,
         name: None,
         stopped: false,
+        worktree: None,
         attempt_seq: 0,
         id,
     }

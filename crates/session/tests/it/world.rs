@@ -242,6 +242,7 @@ fn runtime(
             ping_pong: 5,
             redactor: rules::redact::Redactor::new(["hunter2-hunter2".to_owned()]),
         },
+        worktrees: tools::worktree::Settings::default(),
     })
 }
 

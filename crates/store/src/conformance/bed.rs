@@ -122,8 +122,23 @@ pub(super) fn root(name: &str) -> Session {
         attempts: 0,
         name: None,
         stopped: false,
+        worktree: None,
         attempt_seq: 0,
         id,
+    }
+}
+
+/// A worktree in that directory, entered from another.
+pub(super) fn worktree(path: &str, from: &str) -> proto::Worktree {
+    proto::Worktree {
+        name: "x".into(),
+        path: path.into(),
+        branch: None,
+        base: None,
+        original_branch: None,
+        original_cwd: from.into(),
+        by_hook: false,
+        isolated: false,
     }
 }
 

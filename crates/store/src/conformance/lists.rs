@@ -1,7 +1,7 @@
 //! Rules of session rows: names, pages, trees.
 
 use super::Bed;
-use super::bed::{child, control, fork, prompt, root, take};
+use super::bed::{child, control, fork, prompt, root, take, worktree};
 use crate::{Batch, Error, Find, Mail, PageKey, Query, RowChange, Scope, Session};
 use proto::{Class, Status, Usage};
 
@@ -219,6 +219,32 @@ pub async fn busy_descendants_are_nearest_first(bed: Bed) {
     assert!(busy(&aa, 9).await.is_empty());
     assert_eq!(busy(&a, 9).await, [aa.id]);
     assert_eq!(busy(&other, 9).await, [d.id]);
+}
+
+pub async fn a_directory_has_those_who_are_busy_in_it_and_those_who_entered_it(bed: Bed) {
+    let at = |name: &str, cwd: &str| Session { cwd: cwd.into(), ..root(name) };
+    let (there, below) = (at("there", "/w/x"), at("below", "/w/x/src"));
+    let (beside, idle) = (at("beside", "/w/xy"), at("idle", "/w/x"));
+    let entered = Session { worktree: Some(worktree("/w/x", "/home/me")), activity: 7, ..at("entered", "/w/x") };
+    let gone = Session { archived: true, worktree: Some(worktree("/w/x", "/home/me")), ..at("gone", "/w/x") };
+    for session in [&there, &below, &beside, &idle, &entered, &gone] {
+        bed.open(session.clone()).await;
+    }
+    for session in [&there, &below, &beside] {
+        bed.status(session, Status::Waiting).await;
+    }
+    let inside = async |dir: &str| {
+        let mut keys: Vec<String> = bed.store.inside(dir, 9).await.unwrap().into_iter().map(|s| s.key).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(inside("/w/x").await, ["agent:build:below", "agent:build:entered", "agent:build:there"]);
+    assert_eq!(inside("/w/x/src").await, ["agent:build:below"]);
+    assert!(inside("/nowhere").await.is_empty());
+    assert_eq!(bed.store.inside("/w/x", 1).await.unwrap().len(), 1);
+    // Whoever goes on where it was started finds it, wherever it went.
+    let newest = bed.store.find(&Find::NewestIn("/home/me".into())).await.unwrap();
+    assert_eq!(newest.into_iter().map(|s| s.id).collect::<Vec<_>>(), [entered.id]);
 }
 
 pub async fn live_children_are_counted(bed: Bed) {

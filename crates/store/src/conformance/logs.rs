@@ -1,6 +1,6 @@
 //! Rules of the log: order, fences, forks, watchers.
 
-use super::bed::{child, fork, lines, notice, root};
+use super::bed::{child, fork, lines, notice, root, worktree};
 use super::{Bed, bed};
 use crate::{Batch, Error, Fence, RowChange, Span};
 use proto::{RunId, Status, Usage};
@@ -246,6 +246,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         agent: Some("plan".into()),
         model: Some("m".into()),
         cwd: Some("/tmp".into()),
+        worktree: Some(Some(worktree("/tmp", "/home"))),
         title: Some("t".into()),
         policy: Some("p".into()),
         stopped: Some(true),
@@ -266,6 +267,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         agent: "plan".into(),
         model: Some("m".into()),
         cwd: "/tmp".into(),
+        worktree: Some(worktree("/tmp", "/home")),
         title: Some("t".into()),
         policy: "p".into(),
         stopped: true,
@@ -281,9 +283,10 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         ..session.clone()
     };
     assert_eq!(format!("{read:?}"), format!("{expected:?}"));
-    bed.set(&session, RowChange { run: Some(None), ended: Some(None), ..RowChange::default() }).await;
+    let cleared = RowChange { run: Some(None), ended: Some(None), worktree: Some(None), ..RowChange::default() };
+    bed.set(&session, cleared).await;
     let read = bed.row(&session).await;
-    assert_eq!((read.run, read.ended, read.started), (None, None, Some(40)));
+    assert_eq!((read.run, read.ended, read.started, read.worktree), (None, None, Some(40), None));
 }
 
 pub async fn a_closed_store_says_so(bed: Bed) {

@@ -114,6 +114,7 @@ macro_rules! every_rule {
             archived_sessions_are_not_listed,
             a_tree_is_in_order_of_birth,
             busy_descendants_are_nearest_first,
+            a_directory_has_those_who_are_busy_in_it_and_those_who_entered_it,
             live_children_are_counted,
             unfinished_sessions_are_the_busy_and_the_unread,
             // work

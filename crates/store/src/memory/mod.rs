@@ -110,7 +110,7 @@ impl Store for Memory {
             Find::Named { root, name } => {
                 (10, Box::new(move |s| s.root == *root && s.name.as_ref() == Some(name) && !s.archived))
             }
-            Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && s.cwd == *cwd)),
+            Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && belongs_to(s, cwd))),
             Find::Newest => (1, Box::new(is_root)),
         };
         self.read(|state| {
@@ -167,6 +167,18 @@ impl Store for Memory {
             let Some(top) = state.sessions.get(session) else { return Ok(true) };
             let busy = |row: &Row| row.session.path.starts_with(&top.session.path) && row.session.status.is_busy();
             Ok(!state.sessions.rows().values().any(busy))
+        })
+    }
+
+    async fn inside(&self, dir: &str, limit: usize) -> Result<Vec<Session>, Error> {
+        let below = |session: &Session| {
+            session.cwd.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let entered = |session: &Session| session.worktree.as_ref().is_some_and(|worktree| worktree.path == dir);
+        self.read(|state| {
+            let rows = state.sessions.rows().values().map(|row| &row.session);
+            let inside = rows.filter(|s| !s.archived && (entered(s) || (s.status.is_busy() && below(s))));
+            Ok(inside.take(limit).cloned().collect())
         })
     }
 
@@ -382,4 +394,9 @@ fn check(state: &State) -> Vec<String> {
         }
     }
     found
+}
+
+/// A session belongs to its directory, and from a worktree to where it came from.
+fn belongs_to(session: &Session, cwd: &str) -> bool {
+    session.cwd == cwd || session.worktree.as_ref().is_some_and(|worktree| worktree.original_cwd == cwd)
 }

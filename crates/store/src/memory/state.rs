@@ -433,6 +433,7 @@ fn change_row(session: &mut Session, change: &RowChange) {
     set(&mut session.run, &change.run);
     set(&mut session.agent, &change.agent);
     set(&mut session.cwd, &change.cwd);
+    set(&mut session.worktree, &change.worktree);
     set(&mut session.policy, &change.policy);
     set(&mut session.stopped, &change.stopped);
     set(&mut session.base, &change.base);

@@ -217,12 +217,18 @@ impl Desk<'_> {
     /// put back.
     fn change_row(&self, place: &Place, row: &RowChange) -> Result<()> {
         let words = |text: &Option<String>| text.clone().map(Value::Text);
+        let worktree = match &row.worktree {
+            Some(Some(worktree)) => Some(Value::Text(json(worktree)?)),
+            Some(None) => Some(Value::Null),
+            None => None,
+        };
         let changes = [
             ("status", row.status.map(|status| Value::Text(status.as_str().into()))),
             ("run", row.run.as_ref().map(|run| or_null(run.as_ref().map(|run| Value::Text(run.to_string()))))),
             ("agent", words(&row.agent)),
             ("model", words(&row.model)),
             ("cwd", words(&row.cwd)),
+            ("worktree", worktree),
             ("title", words(&row.title)),
             ("policy", words(&row.policy)),
             ("stopped", row.stopped.map(|stopped| Value::Integer(stopped.into()))),
@@ -350,9 +356,9 @@ impl Desk<'_> {
         self.run(
             "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
                  title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended,
-                 cleanup, name, stopped)
+                 cleanup, name, stopped, worktree)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
             params![
                 n,
                 session.id.as_str(),
@@ -384,6 +390,7 @@ impl Desk<'_> {
                 session.cleanup,
                 session.name,
                 session.stopped,
+                session.worktree.as_ref().map(json).transpose()?,
             ],
         )?;
         Ok(())

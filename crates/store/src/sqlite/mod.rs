@@ -140,6 +140,11 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::is_quiet(db, &session)).await
     }
 
+    async fn inside(&self, dir: &str, limit: usize) -> Result<Vec<Session>, Error> {
+        let dir = dir.to_owned();
+        self.readers.read(move |db| read::inside(db, &dir, limit)).await
+    }
+
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error> {
         let session = session.clone();
         self.readers.read(move |db| read::live_children(db, &session)).await

@@ -114,17 +114,24 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
                 format!("WHERE s.tree = ?1 AND s.name = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}");
             sessions(connection, &clauses, params![tree, name])
         }
-        Find::NewestIn(cwd) => sessions(
-            connection,
-            "WHERE s.cwd = ?1 AND s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
-            [cwd],
-        ),
+        Find::NewestIn(cwd) => newest_in(connection, cwd),
         Find::Newest => sessions(
             connection,
             "WHERE s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1",
             [],
         ),
     }
+}
+
+/// Of those that are there and those that went from there into a worktree. Two ranges of two indexes.
+fn newest_in(connection: &Connection, cwd: &str) -> Result<Vec<Session>> {
+    let newest = "AND s.archived = 0 AND s.parent IS NULL ORDER BY s.activity DESC, s.id DESC LIMIT 1";
+    let mut found = sessions(connection, &format!("WHERE s.cwd = ?1 {newest}"), [cwd])?;
+    let from = "WHERE json_extract(s.worktree, '$.originalCwd') = ?1 AND s.worktree IS NOT NULL";
+    found.extend(sessions(connection, &format!("{from} {newest}"), [cwd])?);
+    found.sort_by(|a, b| (b.activity, &b.id).cmp(&(a.activity, &a.id)));
+    found.truncate(1);
+    Ok(found)
 }
 
 /// The clauses of a page, with their values.
@@ -236,6 +243,24 @@ pub(super) fn busy_below(connection: &Connection, id: &SessionId, limit: usize) 
 pub(super) fn is_quiet(connection: &Connection, id: &SessionId) -> Result<bool> {
     let own = session(connection, id)?.is_some_and(|row| row.status.is_busy());
     Ok(!own && busy_below(connection, id, 1)?.is_empty())
+}
+
+pub(super) fn inside(connection: &Connection, dir: &str, limit: usize) -> Result<Vec<Session>> {
+    // Few are busy, wherever they are: all of them are looked at.
+    let busy = format!(
+        "WHERE s.n IN (SELECT s.n FROM sessions s INDEXED BY sessions_busy
+             WHERE {BUSY} AND s.archived = 0 AND (s.cwd = ?1 OR (s.cwd >= ?2 AND s.cwd < ?3)) LIMIT ?4)"
+    );
+    let [from, to] = below(&format!("{dir}/"));
+    let mut found = sessions(connection, &busy, params![dir, from, to, most(limit)])?;
+    let entered =
+        "WHERE json_extract(s.worktree, '$.path') = ?1 AND s.worktree IS NOT NULL AND s.archived = 0 LIMIT ?2";
+    for session in sessions(connection, entered, params![dir, most(limit)])? {
+        if found.len() < limit && found.iter().all(|known| known.id != session.id) {
+            found.push(session);
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn live_children(connection: &Connection, id: &SessionId) -> Result<u64> {

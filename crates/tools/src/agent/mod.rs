@@ -138,6 +138,10 @@ impl Tool for Agent {
         if let Some(code) = finished.code {
             value["code"] = json!(code);
         }
+        if let Some(worktree) = &finished.worktree {
+            value["worktree"] = json!(worktree);
+            value["note"] = json!(worktree.words());
+        }
         Output::json(&value)
     }
 }

@@ -13,6 +13,7 @@ const KEPT: &[&str] = &[
     "LANGUAGE",
     "TZ",
     "TMPDIR",
+    "TMUX_TMPDIR",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",

@@ -69,6 +69,11 @@ impl Place {
             board: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
+            worktrees: convoke_tools::worktree::Here {
+                settings: Arc::default(),
+                entered: None,
+                tenants: Arc::new(convoke_tools::doors::Closed),
+            },
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;

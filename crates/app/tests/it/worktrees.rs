@@ -1,0 +1,286 @@
+//! Worktrees as a person and a model meet them: entered, refused, removed, restored, and there after a crash.
+
+use crate::World;
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testkit::{FakeModel, RepoDir, TempHome};
+
+#[track_caller]
+fn git(dir: &Path, words: &str) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(words.split(' ')).current_dir(dir);
+    let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+    assert!(output.status.success(), "git {words}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Waits for what another process does.
+#[track_caller]
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(20), "not in time: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// A world with a repository in it and a script for the offline model.
+fn world(script: &str) -> World {
+    world_with(script, json!({}))
+}
+
+fn world_with(script: &str, settings: Value) -> World {
+    let home = TempHome::bare().config_json(json!({ "model": "offline/play" })).config_json(settings);
+    home.script("play.script", script);
+    let world = World { model: FakeModel::start(), home, repo: RepoDir::new() };
+    git(world.repo.path(), "init --quiet --initial-branch main");
+    git(world.repo.path(), "add --all");
+    git(world.repo.path(), "commit --quiet --message first");
+    world
+}
+
+impl World {
+    /// What the tools of a run returned, in order, read as JSON where it is.
+    #[track_caller]
+    fn play(&self, prompt: &[&str]) -> Vec<Value> {
+        let args = ["run", "--format", "json"].iter().chain(prompt);
+        let lines = self.convoke(args).code(0).lines();
+        let results = lines.iter().filter(|line| line["entry"]["type"] == "result");
+        results
+            .map(|line| {
+                let text = line["entry"]["output"].as_str().unwrap();
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            })
+            .collect()
+    }
+
+    fn tree(&self, name: &str) -> PathBuf {
+        self.repo.path().canonicalize().unwrap().join(".convoke/worktrees").join(name)
+    }
+
+    #[track_caller]
+    fn worktrees(&self) -> Value {
+        self.convoke(["worktrees", "--json"]).code(0).json()
+    }
+}
+
+const SCRIPT: &str = r#"
+when: enter
+call EnterWorktree {"name": "fix"}
+---
+call write {"filePath": "notes.txt", "content": "work"}
+---
+call session_status {}
+---
+say: in.
+
+when: look
+call bash {"command": "pwd"}
+---
+say: looked.
+
+when: leave
+call ExitWorktree {"action": "remove"}
+---
+say: refused.
+
+when: discard
+call exit_worktree {"action": "remove", "discard_changes": true}
+---
+call bash {"command": "pwd"}
+---
+call exit_worktree {"action": "keep"}
+---
+say: out.
+
+when: keep
+call exit_worktree {"action": "keep"}
+---
+say: kept.
+"#;
+
+#[test]
+fn a_dirty_worktree_is_refused_then_removed_on_purpose_then_restored() {
+    let world = world(SCRIPT);
+    let entered = world.play(&["enter"]);
+    assert_eq!((&entered[0]["status"], &entered[0]["worktreeBranch"]), (&json!("entered"), &json!("convoke/fix")));
+    assert_eq!(entered[2]["worktree"]["path"], json!(world.tree("fix")), "{entered:?}");
+    assert_eq!(std::fs::read_to_string(world.tree("fix").join("notes.txt")).unwrap(), "work");
+    assert_eq!(world.worktrees()["worktrees"][0]["state"], "open");
+
+    // Another gateway, the same place; and from the directory it was started in it is still found.
+    world.convoke(["stop"]).code(0);
+    let looked = world.play(&["-c", "look"]);
+    assert!(looked[0].as_str().unwrap().starts_with(world.tree("fix").to_str().unwrap()), "{looked:?}");
+
+    let refused = world.play(&["-c", "leave"]);
+    assert_eq!(refused[0]["details"]["files"], json!(["?? notes.txt"]), "{refused:?}");
+    assert!(world.tree("fix").exists());
+
+    let removed = world.play(&["-c", "discard"]);
+    let snapshot = removed[0]["snapshot"].as_str().unwrap();
+    assert_eq!(git(world.repo.path(), &format!("show {snapshot}:notes.txt")), "work");
+    let home = world.repo.path().canonicalize().unwrap();
+    assert!(removed[1].as_str().unwrap().starts_with(&format!("{}\n", home.display())), "{removed:?}");
+    assert_eq!(removed[2]["status"], "nothing", "{removed:?}");
+    assert!(!world.tree("fix").exists());
+
+    let restored = world.convoke(["worktrees", "restore", "fix", "--json"]).code(0).json();
+    assert_eq!(restored["path"], json!(world.tree("fix")));
+    assert_eq!(std::fs::read_to_string(world.tree("fix").join("notes.txt")).unwrap(), "work");
+    assert_eq!(git(world.repo.path(), "status --porcelain"), "");
+}
+
+#[test]
+fn what_a_person_removes_is_kept_too_and_sessions_in_it_go_home() {
+    let world = world(SCRIPT);
+    world.play(&["enter"]);
+    world.convoke(["worktrees", "remove", "fix"]).code(2).says("?? notes.txt");
+    world.convoke(["worktrees", "remove", "nothing"]).code(2).says("there is: fix");
+    let removed = world.convoke(["worktrees", "remove", "fix", "--discard-changes", "--json"]).code(0).json();
+    assert_eq!(removed["discardedFiles"], 1);
+    let looked = world.play(&["-c", "look"]);
+    let home = world.repo.path().canonicalize().unwrap();
+    assert!(looked[0].as_str().unwrap().starts_with(&format!("{}\n", home.display())), "{looked:?}");
+    assert_eq!(world.worktrees()["snapshots"][0]["worktree"], "fix");
+}
+
+#[test]
+fn a_worktree_nobody_is_in_is_shown_as_an_orphan_and_entered_again() {
+    let world = world(SCRIPT);
+    // As after a crash between git's work and the commit of the call.
+    git(world.repo.path(), "worktree add --quiet -b convoke/fix .convoke/worktrees/fix");
+    let listed = world.worktrees();
+    assert_eq!(listed["worktrees"][0]["state"], "orphan", "{listed}");
+    world.convoke(["worktrees"]).code(0).says("enter it again");
+    let entered = world.play(&["enter"]);
+    assert!(entered[0]["message"].as_str().unwrap().contains("there already"), "{entered:?}");
+    world.play(&["-c", "keep"]);
+    assert_eq!(world.worktrees()["worktrees"][0]["state"], "kept");
+}
+
+#[test]
+fn a_folder_that_was_deleted_is_told_and_left() {
+    let world = world(SCRIPT);
+    world.play(&["enter"]);
+    std::fs::remove_dir_all(world.tree("fix")).unwrap();
+    assert_eq!(world.worktrees()["worktrees"][0]["state"], "missing");
+    let kept = world.play(&["-c", "keep"]);
+    assert!(kept[0]["message"].as_str().unwrap().contains("folder is gone"), "{kept:?}");
+    assert!(world.play(&["-c", "look"])[0].as_str().unwrap().contains(world.repo.path().to_str().unwrap()));
+}
+
+#[test]
+fn of_two_calls_that_enter_at_once_one_moves_the_session() {
+    let world = world(
+        r#"
+call enter_worktree {"name": "one"}
+call enter_worktree {"name": "two"}
+---
+call bash {"command": "pwd"}
+---
+say: done.
+"#,
+    );
+    let results = world.play(&["go"]);
+    let entered: Vec<&Value> = results.iter().filter(|result| result["status"] == "entered").collect();
+    assert_eq!(entered.len(), 1, "{results:?}");
+    assert!(results.iter().any(|result| result["error"].to_string().contains("moved this session")), "{results:?}");
+    assert!(results[2].as_str().unwrap().starts_with(entered[0]["worktreePath"].as_str().unwrap()), "{results:?}");
+}
+
+#[test]
+fn hooks_replace_git_and_one_that_fails_fails_the_call() {
+    let settings = json!({ "hooks": {
+        "worktree_create": "mkdir -p trees/made && cat > trees/input && echo trees/made",
+        "worktree_remove": "echo not this one >&2; exit 2",
+    } });
+    let world = world_with(SCRIPT, settings);
+    let entered = world.play(&["enter"]);
+    let made = world.repo.path().canonicalize().unwrap().join("trees/made");
+    assert_eq!(entered[0]["worktreePath"], json!(made), "{entered:?}");
+    assert!(made.join("notes.txt").exists());
+    let refused = world.play(&["-c", "discard"]);
+    assert!(refused[0]["error"].as_str().unwrap().contains("not this one"), "{refused:?}");
+    assert!(made.exists());
+}
+
+const AGENTS: &str = r#"
+when: two agents
+call agent {"description": "idle", "prompt": "only look", "subagent_type": "general", "isolation": "worktree", "run_in_background": false}
+call agent {"description": "busy", "prompt": "leave a file", "subagent_type": "general", "isolation": "worktree", "run_in_background": false}
+---
+say: both are back.
+
+when: only look
+call bash {"command": "pwd"}
+call exit_worktree {"action": "keep"}
+---
+say: looked.
+
+when: leave a file
+call write {"filePath": "left.txt", "content": "work"}
+---
+say: written.
+"#;
+
+#[test]
+fn an_isolated_agents_worktree_goes_when_unchanged_and_stays_with_its_work() {
+    let world = world(AGENTS);
+    let results = world.play(&["two agents"]);
+    let by =
+        |reply: &str| results.iter().find(|result| result["reply"] == reply).unwrap_or_else(|| panic!("{results:?}"));
+    let (looked, wrote) = (by("looked."), by("written."));
+    assert!(looked["worktree"]["kept"].is_null(), "{looked}");
+    // It is told before it is done: the answer does not wait for the disk.
+    let gone = Path::new(looked["worktree"]["path"].as_str().unwrap());
+    until("the unchanged worktree is gone", || !gone.exists());
+    let kept = Path::new(wrote["worktree"]["path"].as_str().unwrap());
+    assert!(wrote["note"].as_str().unwrap().contains("1 uncommitted file"), "{wrote}");
+    assert_eq!(std::fs::read_to_string(kept.join("left.txt")).unwrap(), "work");
+    assert!(!world.repo.path().join("left.txt").exists(), "the isolation holds");
+    // Whoever was put into one cannot leave it.
+    assert!(results.iter().any(|result| result["status"] == "nothing"), "{results:?}");
+}
+
+#[test]
+fn isolation_holds_or_there_is_no_agent() {
+    let world = world(AGENTS);
+    std::fs::remove_dir_all(world.repo.path().join(".git")).unwrap();
+    let results = world.play(&["two agents"]);
+    assert!(results[0]["error"].as_str().unwrap().contains("no worktree of its own"), "{results:?}");
+    assert_eq!(world.convoke(["ps", "--json"]).json()["count"], 1);
+}
+
+#[test]
+fn a_gateway_killed_after_entering_comes_back_in_the_worktree() {
+    let world = world(
+        r#"
+when: enter
+call enter_worktree {"name": "fix"}
+---
+wait: 60s
+say: too late.
+
+when: look
+call bash {"command": "pwd"}
+---
+say: looked.
+"#,
+    );
+    let mut child = world.start(["run", "--format", "json", "enter"]);
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    while !lines.next().unwrap().unwrap().contains("\"type\":\"result\"") {}
+    let gateway = world.gateway_pid();
+    kill_process(gateway, Signal::KILL).unwrap();
+    kill_process(rustix::process::Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    until("the gateway is gone", || rustix::process::test_kill_process(gateway).is_err());
+    let listed = world.worktrees();
+    assert_eq!(listed["worktrees"][0]["sessions"].as_array().unwrap().len(), 1, "{listed}");
+    let busy = world.convoke(["worktrees", "remove", "fix", "--discard-changes"]).code(2);
+    assert!(busy.stderr.contains("is in use"), "a run goes on in it: {busy:?}");
+    assert!(world.tree("fix").exists());
+}

@@ -1,0 +1,186 @@
+//! `exit_worktree`: back to where the session came from, with the worktree kept or removed.
+
+#[cfg(test)]
+mod tests;
+
+use crate::worktree::hooked::{self, Gone};
+use crate::worktree::{self, Discard, Name, Removed, Repository};
+use crate::{Access, Error, Move, Output, Spec, Tool, ToolCx, answer, tolerant};
+use async_trait::async_trait;
+use proto::{Code, Worktree};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct ExitWorktree;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// `keep` leaves it as it is, `remove` deletes it with its branch.
+    action: Action,
+    /// With `remove`: also when there are uncommitted files, or commits that are not on the original branch.
+    #[serde(default, deserialize_with = "tolerant::truth", alias = "discardChanges")]
+    discard_changes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Keep,
+    Remove,
+}
+
+impl Args {
+    /// What a rule can tell apart.
+    fn pattern(&self) -> &'static str {
+        match (self.action, self.discard_changes) {
+            (Action::Keep, _) => "keep",
+            (Action::Remove, false) => "remove",
+            (Action::Remove, true) => "remove discard_changes",
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for ExitWorktree {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("exit_worktree", include_str!("prompt.md")).aliases(&["ExitWorktree"]).json().defer()
+    }
+
+    fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
+        vec![Access::new("exit_worktree", args.pattern()).always(args.pattern())]
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        let Some(inside) = cx.worktrees.entered.clone() else { return Ok(nothing(cx)) };
+        let left = match args.action {
+            Action::Keep => keep(&inside, cx).await,
+            Action::Remove => remove(&inside, args.discard_changes.into(), cx).await,
+        };
+        match left {
+            Ok(result) => Ok(Output::json(&result).moving(home(&inside))),
+            Err(error) if error.code == Code::Cancelled => Err(Error::Cancelled),
+            Err(error) => Ok(answer::refused(&error)),
+        }
+    }
+}
+
+fn nothing(cx: &ToolCx) -> Output {
+    let message = format!(
+        "This session has entered no worktree, so there is nothing to leave: it stays in `{}`, and nothing was changed.",
+        cx.dir.display()
+    );
+    Output::json(&json!({ "status": "nothing", "message": message }))
+}
+
+/// Where the session came from; the nearest folder above that is left of it.
+fn home(inside: &Worktree) -> Move {
+    let original = Path::new(&inside.original_cwd);
+    let cwd = original.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/"));
+    Move { cwd: cwd.to_owned(), worktree: None }
+}
+
+fn left(action: &str, inside: &Worktree, message: String) -> Value {
+    json!({
+        "status": "left",
+        "action": action,
+        "originalCwd": home(inside).cwd,
+        "worktreePath": inside.path,
+        "worktreeBranch": inside.branch,
+        "message": message,
+    })
+}
+
+async fn keep(inside: &Worktree, cx: &ToolCx) -> Result<Value, proto::Error> {
+    let there = Path::new(&inside.path).is_dir();
+    if !inside.by_hook
+        && let Ok(repo) = repository(inside, cx).await
+    {
+        worktree::set_kept(&repo, &Name::parse(&inside.name)?).await.ok();
+    }
+    let mut message = format!("Back in `{}`. ", home(inside).cwd.display());
+    message.push_str(&match (there, &inside.branch) {
+        (true, Some(branch)) => format!("The worktree stays in `{}`, on the branch `{branch}`.", inside.path),
+        (true, None) => format!("The worktree stays in `{}`.", inside.path),
+        (false, Some(branch)) => format!("The worktree's folder is gone; its branch `{branch}` is left."),
+        (false, None) => "The worktree's folder is gone.".into(),
+    });
+    Ok(left("keep", inside, message))
+}
+
+async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Value, proto::Error> {
+    if inside.by_hook {
+        let (settings, tenants) = (&cx.worktrees.settings, cx.worktrees.tenants.as_ref());
+        let site = cx.site(&home(inside).cwd);
+        let gone = hooked::remove(settings.remove.as_ref(), inside, discard, tenants, &site).await?;
+        return Ok(told_by_hook(inside, &gone));
+    }
+    let (repo, name) = (repository(inside, cx).await?, Name::parse(&inside.name)?);
+    let tenants = cx.worktrees.tenants.as_ref();
+    match worktree::remove(&repo, &name, discard, tenants, cx.processes.as_ref()).await {
+        Ok(removed) => Ok(told(inside, &removed)),
+        // Somebody else removed it. Staying in what is not there helps nobody.
+        Err(error) if error.code == Code::NotFound && !Path::new(&inside.path).exists() => {
+            let message = format!(
+                "The worktree `{}` was gone already; back in `{}`. `convoke worktrees list` shows its snapshots.",
+                inside.name,
+                home(inside).cwd.display()
+            );
+            Ok(left("remove", inside, message))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The repository, from where the session came or, if that is gone, from the worktree itself.
+async fn repository(inside: &Worktree, cx: &ToolCx) -> Result<Repository, proto::Error> {
+    let original = PathBuf::from(&inside.original_cwd);
+    let dir = if original.is_dir() { original } else { PathBuf::from(&inside.path) };
+    Repository::open(Arc::clone(&cx.processes), cx.cancel.clone(), &dir).await
+}
+
+fn told_by_hook(inside: &Worktree, gone: &Gone) -> Value {
+    let kept = gone.snapshot.as_ref().map(|s| format!(" Its snapshot `{}` is kept for 30 days.", s.name));
+    let (kept, back) = (kept.unwrap_or_default(), home(inside).cwd);
+    let message = format!("The hook removed the worktree `{}`.{kept} Back in `{}`.", inside.name, back.display());
+    let mut result = left("remove", inside, message);
+    if let Some(snapshot) = &gone.snapshot {
+        result["snapshot"] = json!(snapshot.reference());
+    }
+    result["discardedFiles"] = json!(gone.changes.file_count);
+    result["discardedCommits"] = json!(gone.changes.commit_count);
+    result
+}
+
+fn told(inside: &Worktree, removed: &Removed) -> Value {
+    let snapshot = &removed.snapshot;
+    let was = match (removed.was_missing, removed.changes.is_none()) {
+        (true, _) => "its folder was gone already".to_owned(),
+        (false, true) => "nothing was lost".to_owned(),
+        (false, false) => format!("it had {}", removed.changes.words()),
+    };
+    let mut message = format!(
+        "Removed the worktree `{}`: {was}. Its snapshot `{}` is kept for 30 days; `convoke worktrees restore {}` brings it \
+         back. Back in `{}`.",
+        inside.name,
+        snapshot.name,
+        snapshot.name,
+        home(inside).cwd.display()
+    );
+    if !removed.tmux.is_empty() {
+        message.push_str(&format!(" Ended in tmux: {}.", removed.tmux.join(", ")));
+    }
+    let mut result = left("remove", inside, message);
+    result["snapshot"] = json!(snapshot.reference());
+    result["snapshotCommit"] = json!(snapshot.commit);
+    result["discardedFiles"] = json!(removed.changes.file_count);
+    result["discardedCommits"] = json!(removed.changes.commit_count);
+    if !removed.tmux.is_empty() {
+        result["tmuxSessions"] = json!(removed.tmux);
+    }
+    result
+}

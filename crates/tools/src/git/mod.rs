@@ -1,0 +1,138 @@
+//! Git, called so that nothing a repository says gets to run.
+//!
+//! A repository's settings can name programs: hooks, filters, a watcher of files, an editor, a transport. Whoever cloned
+//! it has not agreed to any of them. So every call gets settings of ours on top of the repository's, an environment that
+//! holds nothing of the user's git, and a time limit; the few harmless things of the user's own settings that change
+//! what counts as a change (`core.excludesFile` and the like) are carried over.
+
+mod harden;
+
+use crate::process::{self, Command, Finished, Processes};
+use proto::{Code, Error};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// For questions: far beyond what the largest repository needs.
+const QUESTION: Duration = Duration::from_secs(60);
+/// For work: a checkout or a snapshot of a very large tree on a slow disk.
+const WORK: Duration = Duration::from_secs(600);
+/// The most of an answer that is kept; 64 MiB list some hundred thousand files.
+const ANSWER: usize = 64 << 20;
+/// The most of git's own words that anybody is told.
+const WORDS: usize = 2000;
+
+/// Git in one directory.
+#[derive(Clone)]
+pub struct Git {
+    processes: Arc<dyn Processes>,
+    cancel: CancellationToken,
+    dir: PathBuf,
+    env: Vec<(String, String)>,
+}
+
+impl Git {
+    /// Looks which programs the settings that hold in `dir` would start, and makes sure that none of them is.
+    pub async fn open(processes: Arc<dyn Processes>, cancel: CancellationToken, dir: &Path) -> Result<Self, Error> {
+        let asking = harden::asking(processes.env());
+        let mut git = Self { processes, cancel, dir: dir.to_owned(), env: asking };
+        // Reading settings starts nothing. Outside of a repository this lists the user's own.
+        let listed = git.read(&["config", "--null", "--list"]).await?;
+        git.env = harden::environment(git.processes.env(), &listed);
+        Ok(git)
+    }
+
+    /// The same in another directory of the same repository.
+    #[must_use]
+    pub fn at(&self, dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), ..self.clone() }
+    }
+
+    /// With one more variable.
+    #[must_use]
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
+        let mut git = self.clone();
+        git.env.push((name.into(), value.into()));
+        git
+    }
+
+    /// Like this one, but no cancelled call stops it: for what must not be left half done.
+    #[must_use]
+    pub(crate) fn steadfast(&self) -> Self {
+        Self { cancel: CancellationToken::new(), ..self.clone() }
+    }
+
+    /// What git answers to a question.
+    pub(crate) async fn read(&self, args: &[&str]) -> Result<String, Error> {
+        answer(args, self.call(args, QUESTION).await?)
+    }
+
+    /// The same, or `None` when git says no.
+    pub(crate) async fn ask(&self, args: &[&str]) -> Result<Option<String>, Error> {
+        let finished = self.call(args, QUESTION).await?;
+        if finished.code == Some(0) { answer(args, finished).map(Some) } else { Ok(None) }
+    }
+
+    /// Lets git do something. What it says when it fails is the error.
+    pub(crate) async fn work(&self, args: &[&str]) -> Result<String, Error> {
+        answer(args, self.call(args, WORK).await?)
+    }
+
+    async fn call(&self, args: &[&str], timeout: Duration) -> Result<Finished, Error> {
+        let command = Command {
+            program: "git".into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            dir: self.dir.clone(),
+            env: self.env.clone(),
+            timeout,
+            limit: ANSWER,
+            spill: None,
+            // With an input, if an empty one, warnings do not get between the lines of an answer.
+            input: Some(String::new()),
+        };
+        let finished = self.processes.run(command, &self.cancel).await.map_err(|error| broken(&error))?;
+        if finished.cancelled {
+            return Err(Error::new(Code::Cancelled, "cancelled"));
+        }
+        if finished.timed_out {
+            let why = format!("`{}` did not come to its end in {} s", shown(args), timeout.as_secs());
+            return Err(Error::new(Code::Timeout, why).hint("look whether the disk or another git holds it up"));
+        }
+        Ok(finished)
+    }
+}
+
+/// What git printed, or its own words for why it did not do it.
+fn answer(args: &[&str], finished: Finished) -> Result<String, Error> {
+    if finished.code == Some(0) && !finished.truncated {
+        return Ok(text(&finished.output));
+    }
+    let said = text(&finished.errors);
+    let words: String = said.trim().chars().take(WORDS).collect();
+    let why = match () {
+        () if finished.truncated => "it has more to say than fits".to_owned(),
+        () if words.is_empty() => "it gives no reason".to_owned(),
+        () => words,
+    };
+    Err(Error::new(Code::Unavailable, format!("`{}` failed: {why}", shown(args))))
+}
+
+fn broken(error: &process::Error) -> Error {
+    match error {
+        process::Error::Start { reason, .. } => {
+            Error::new(Code::Unavailable, format!("git cannot be started: {reason}"))
+                .hint("install git 2.36 or newer, or set `hooks.worktree_create` and `hooks.worktree_remove`")
+        }
+        other => Error::new(Code::Unavailable, other.to_string()),
+    }
+}
+
+fn shown(args: &[&str]) -> String {
+    let words: Vec<&str> = args.iter().take(4).copied().collect();
+    format!("git {}", words.join(" "))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
