@@ -1,7 +1,8 @@
-//! The project's own commands: `cargo xtask test | crash | bench`. Each is a module; this file only reads the arguments.
+//! The project's own commands: `cargo xtask test | docs | crash | bench`. Each is a module; this file only reads the arguments.
 
 mod bench;
 mod crash;
+mod docs;
 mod test;
 
 use clap::Parser;
@@ -12,6 +13,8 @@ use clap::Parser;
 enum Command {
     /// Everything a change must pass: formatting, lints, tests, documents, the release build and some crashes.
     Test,
+    /// Write the pages that are made from the code.
+    Docs,
     /// Kill a real gateway at many moments of a busy life, restart it, and check that nothing was lost or doubled.
     Crash(crash::Args),
     /// Measure, and compare with what was measured before.
@@ -24,6 +27,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Command::parse() {
         Command::Test => test::main(),
+        Command::Docs => docs::write(&test::root()?),
         Command::Crash(args) => crash::main(args),
         Command::Bench { name } => bench::main(name),
     }

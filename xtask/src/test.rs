@@ -125,6 +125,7 @@ fn installed(program: &str) -> bool {
 
 /// The documents speak of every crate and every command there is.
 fn fresh(root: &Path) -> Result<()> {
+    crate::docs::check(root)?;
     let read = |name: &str| std::fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"));
     let (readme, architecture) = (read("README.md")?, read("ARCHITECTURE.md")?);
     for entry in std::fs::read_dir(root.join("crates"))? {
@@ -153,7 +154,7 @@ fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
-fn root() -> Result<PathBuf> {
+pub(crate) fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().map(Path::to_owned).context("xtask stands in the workspace")
 }

@@ -1,7 +1,8 @@
 //! A home as this process sees it: where things are, what the environment and the settings say.
 
-use crate::failure::Failure;
-use crate::terminal;
+use crate::failure::{Failure, cannot};
+use crate::settings::pointless;
+use crate::{organisation, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::MetadataExt;
@@ -16,15 +17,32 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// With what holds everywhere.
     pub(crate) fn open() -> Result<Self, Failure> {
+        Self::with(|paths, env| config::load(paths, env))
+    }
+
+    /// With what holds in a directory.
+    pub(crate) fn open_at(directory: &Path) -> Result<Self, Failure> {
+        Self::with(|paths, env| config::load_at(paths, env, directory))
+    }
+
+    /// With what holds where the command was typed.
+    pub(crate) fn here() -> Result<Self, Failure> {
+        Self::open_at(&current()?)
+    }
+
+    fn with(load: impl FnOnce(&Paths, &Environment) -> Result<Loaded, config::Error>) -> Result<Self, Failure> {
         let env = Environment::capture();
         let paths = Paths::resolve(&env)?;
-        let loaded = config::load(&paths, &env)?;
+        let stale = organisation::refresh(&paths, &env);
+        let mut loaded = load(&paths, &env)?;
+        loaded.warnings.extend(stale);
         Ok(Self { paths, env, loaded })
     }
 
     pub(crate) fn warn(&self) {
-        for warning in &self.loaded.warnings {
+        for warning in self.loaded.warnings.iter().chain(&pointless(&self.loaded)) {
             terminal::say(&format!("warning: {warning}"));
         }
     }
@@ -48,6 +66,11 @@ impl Home {
     pub(crate) fn user_directory(&self) -> PathBuf {
         self.env.home().unwrap_or_else(|| PathBuf::from("/"))
     }
+}
+
+/// Where the command was typed.
+pub(crate) fn current() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| cannot("tell the current directory", &error))
 }
 
 /// This very program, though its file was replaced since it started.

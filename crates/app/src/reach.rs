@@ -8,7 +8,7 @@ use crate::failure::{Failure, cannot};
 use crate::home::{Home, VERSION, program};
 use crate::terminal;
 use client::Client;
-use proto::methods::{GatewayStop, Health, HealthReport, Nothing, StopInput};
+use proto::methods::{GatewayStop, Health, HealthReport, Method, Nothing, StopInput};
 use proto::{Code, Error};
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
@@ -53,6 +53,17 @@ pub(crate) async fn reach(home: &Home) -> Result<Client, Failure> {
             Err(failure) => return Err(failure),
         }
         sleep(GLANCE).await;
+    }
+}
+
+/// Calls a method whose input names itself, so that it counts once: when the connection is lost, it is called again.
+pub(crate) async fn insist<M: Method>(home: &Home, input: M::Input) -> Result<M::Output, Failure>
+where
+    M::Input: Clone,
+{
+    match reach(home).await?.call::<M>(input.clone()).await {
+        Err(error) if error.is_lost() => Ok(reach(home).await?.call::<M>(input).await?),
+        answered => Ok(answered?),
     }
 }
 

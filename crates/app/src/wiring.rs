@@ -2,12 +2,11 @@
 
 use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
-use crate::providers;
 pub(crate) use crate::providers::OFFLINE;
+use crate::settings::Directories;
 use gateway::{Gateway, Identity, Inbound};
-use llm::Models;
 use proto::Error;
-use session::{Agents, Between, Deps, Hub, Runtime};
+use session::{Between, Deps, Hub, Runtime};
 use std::sync::Arc;
 use store::Store;
 use tools::process::Reaper;
@@ -19,14 +18,13 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
     let runtime = Runtime::new(Deps {
         store,
         hub,
-        models: Arc::new(models(home)?),
-        agents: agents(home)?,
+        settings: Arc::new(settings(home)?),
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env)),
         outputs: home.paths.outputs(),
-        default_model: default_model(home),
         search: home.loaded.config.search,
         courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
+        hooks: home.loaded.config.hooks.clone(),
         between: Between {
             access: access(home)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
@@ -81,18 +79,11 @@ fn secrets(home: &Home) -> Vec<String> {
     let named =
         |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.to_ascii_uppercase().contains(word));
     let env = home.env.iter().filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned());
-    keys.chain(env).collect()
+    let kept = home.loaded.keys.values().map(|key| key.expose().to_owned());
+    keys.chain(kept).chain(env).collect()
 }
 
-pub(crate) fn agents(home: &Home) -> Result<Agents, Error> {
-    let config = &home.loaded.config;
-    Agents::new(&config.agent, config.default_agent.as_deref(), &config.permission)
-}
-
-pub(crate) fn default_model(home: &Home) -> String {
-    providers::default_model(&home.env, &home.loaded)
-}
-
-pub(crate) fn models(home: &Home) -> Result<Models, Error> {
-    providers::models(&home.paths, &home.env, &home.loaded)
+/// What holds where. The home may have been opened in a directory; what holds everywhere is read without one.
+fn settings(home: &Home) -> Result<Directories, Error> {
+    Directories::open(&home.paths, &home.env)
 }

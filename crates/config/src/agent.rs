@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Node, Place, excerpt};
 use crate::permission::{self, Ceilings, Placed};
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 use crate::{Error, model, visibility};
 
@@ -55,6 +56,49 @@ const MODES: &[(&str, Mode)] = &[("primary", Mode::Primary), ("subagent", Mode::
 
 /// More model calls than any run makes; a longer number is a slip of the finger.
 const MOST_STEPS: u64 = 1_000_000;
+
+pub(crate) const SECTION: Section = Section {
+    name: "agent",
+    about: "Profiles of your own, or changes to built-in ones. Keys that are not known become `options`.",
+    when: When::NextRun,
+    settings: &[
+        setting("agent.<name>.description", Kind::Text, "none", "what it is for: other agents choose by that"),
+        setting(
+            "agent.<name>.mode",
+            Kind::Choice(&["primary", "subagent", "all"]),
+            "`all`",
+            "whether people talk to it, other agents start it, or both",
+        ),
+        setting("agent.<name>.prompt", Kind::Text, "a general one", "what it is told first"),
+        setting("agent.<name>.model", Kind::Text, "`model`", "as `provider/model`"),
+        setting("agent.<name>.variant", Kind::Text, "none", "accepted, with a warning: nothing uses it yet"),
+        setting("agent.<name>.temperature", Kind::Number, "the server's", "0 to 2"),
+        setting("agent.<name>.top_p", Kind::Number, "the server's", "0 to 1"),
+        setting(
+            "agent.<name>.steps",
+            Kind::Whole,
+            "no limit",
+            "model calls a run may make; in the last one it has to conclude",
+        ),
+        setting("agent.<name>.permission", Kind::Rules, "none", "rules after those for every agent"),
+        setting(
+            "agent.<name>.tools",
+            Kind::Tools,
+            "all",
+            "which tools it is shown; `sessions` among the switches may be an object that says how far its sessions see",
+        ),
+        setting(
+            "agent.<name>.sandbox",
+            Kind::Any,
+            "`sandbox`",
+            "`{ \"isolated\": true }`: its sessions reach nothing but what they start",
+        ),
+        setting("agent.<name>.color", Kind::Text, "none", "how it is shown"),
+        setting("agent.<name>.hidden", Kind::Flag, "`false`", "not offered to people or models"),
+        setting("agent.<name>.disable", Kind::Flag, "`false`", "takes it away, a built-in one too"),
+        setting("agent.<name>.options", Kind::Any, "none", "handed to the provider"),
+    ],
+};
 
 impl Agent {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<(Self, Vec<Placed>), Error> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::Node;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 
 /// The commands of each event, in the order of the file.
@@ -51,6 +52,29 @@ const USUAL_SECONDS: u64 = 60;
 const MOST_SECONDS: u64 = 3600;
 
 const FORMS: &str = "write a command, or a list of `{ \"command\": …, \"match\": …, \"timeoutSeconds\": … }`";
+
+pub(crate) const SECTION: Section = Section {
+    name: "hooks",
+    about: "Commands of your own, run when something happens. Each is a text for the shell or `{ \"command\", \"match\", \"timeoutSeconds\" }`; `match` is a wildcard over the tool's or agent's name, the time 60 s without it. A hook gets JSON on its standard input; exit code 2 blocks, with stderr as the reason.",
+    when: When::Restart,
+    settings: &[
+        setting("hooks.tool.before", Kind::Commands, "none", "before a tool runs"),
+        setting("hooks.tool.after", Kind::Commands, "none", "after it ran"),
+        setting("hooks.message.sent", Kind::Commands, "none", "a session writes to another"),
+        setting("hooks.message.received", Kind::Commands, "none", "a session is written to"),
+        setting("hooks.agent.start", Kind::Commands, "none", "an agent is started by another"),
+        setting("hooks.agent.stop", Kind::Commands, "none", "such an agent ends"),
+        setting("hooks.session.start", Kind::Commands, "none", "a session starts"),
+        setting("hooks.session.end", Kind::Commands, "none", "a session ends"),
+        setting("hooks.permission.asked", Kind::Commands, "none", "a person is asked"),
+        setting("hooks.compact.before", Kind::Commands, "none", "before a conversation is summed up"),
+        setting("hooks.compact.after", Kind::Commands, "none", "after that"),
+        setting("hooks.worktree.create", Kind::Commands, "none", "a worktree was made"),
+        setting("hooks.worktree.remove", Kind::Commands, "none", "a worktree was removed"),
+        setting("hooks.worktree_create", Kind::Commands, "git", "makes a worktree instead of git, and prints its path"),
+        setting("hooks.worktree_remove", Kind::Commands, "git", "removes one instead of git"),
+    ],
+};
 
 pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Hooks, Error> {
     let mut hooks = Hooks::new();

@@ -27,6 +27,22 @@ pub enum Layer {
     Managed,
 }
 
+impl Layer {
+    /// As it is written in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Organisation => "organisation",
+            Self::User => "user",
+            Self::File => "file",
+            Self::Project => "project",
+            Self::Directory => "directory",
+            Self::Content => "content",
+            Self::Managed => "managed",
+        }
+    }
+}
+
 /// Where one value stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Origin {

@@ -8,7 +8,9 @@
 //!   odd is a warning.
 
 mod agent;
+mod auth;
 mod document;
+mod edit;
 mod environment;
 mod error;
 mod expand;
@@ -26,6 +28,7 @@ mod permission;
 mod private;
 mod provider;
 mod read;
+mod reference;
 mod resolve;
 mod secret;
 mod section;
@@ -49,6 +52,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use agent::{Agent, Mode};
+pub use auth::{Keys, keys, login, logout};
+pub use edit::{Edited, edit};
 pub use environment::Environment;
 pub use error::Error;
 pub use files::commands::{Command, Commands};
@@ -62,6 +67,7 @@ pub use paths::Paths;
 pub use peers::{Inbound, Peer};
 pub use permission::{Ceilings, Placed};
 pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
+pub use reference::{reference, schema};
 pub use secret::Secret;
 pub use show::Shown;
 pub use tls::Tls;
@@ -141,6 +147,8 @@ pub struct Loaded {
     pub instructions: Vec<Instructions>,
     pub commands: Commands,
     pub skills: Vec<Skill>,
+    /// Keys that were given to `convoke auth login`, by provider.
+    pub keys: Keys,
     /// The repository that holds the directory, where it has settings.
     pub repository: Option<Repository>,
     seen: Vec<read::Seen>,
@@ -172,6 +180,32 @@ const SANDBOX_MODES: &[(&str, SandboxMode)] =
 const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
+
+const SANDBOX_SECTION: reference::Section = reference::Section {
+    name: "sandbox",
+    about: "What commands of agents are kept in.",
+    when: reference::When::Restart,
+    settings: &[
+        reference::setting(
+            "sandbox.mode",
+            reference::Kind::Choice(&["off", "read-only", "workspace"]),
+            "what suits the agent",
+            "how far a command reaches: as far as you do, reading only, or writing in the session's directory",
+        ),
+        reference::setting(
+            "sandbox.isolated",
+            reference::Kind::Flag,
+            "`false`",
+            "sessions of every agent that says nothing itself reach nothing but what they start",
+        ),
+        reference::setting(
+            "sandbox.sessionToolsVisibility",
+            reference::Kind::Choice(&["spawned", "all"]),
+            "`spawned`",
+            "how far isolated sessions see",
+        ),
+    ],
+};
 
 /// Settings that are read by nobody yet.
 const UNUSED: &[&str] = &["durability", "store", "mcp"];

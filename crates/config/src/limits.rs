@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::Node;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 
 /// Every bound a user can set.
@@ -38,6 +39,31 @@ pub struct Limits {
     /// How long a session without work stays in memory: `idleMinutes` in the file.
     pub idle_ms: u64,
 }
+
+pub(crate) const SECTION: Section = Section {
+    name: "limits",
+    about: "How far agents may go before they are stopped, queued or asked.",
+    when: When::Restart,
+    settings: &[
+        setting("limits.depth", Kind::Whole, "3", "how deep children may have children"),
+        setting("limits.children", Kind::Whole, "100", "live children of one session; more are refused"),
+        setting("limits.running", Kind::Whole, "32", "runs at once in one tree; more wait"),
+        setting("limits.agents", Kind::Whole, "500", "agents started by one run of a root"),
+        setting("limits.costUsd", Kind::Number, "50", "what one run of a root may spend, in US dollars"),
+        setting("limits.calls", Kind::Whole, "8", "tool calls of one step at once"),
+        setting("limits.queue", Kind::Whole, "1000", "letters waiting for one session; more are refused"),
+        setting("limits.hops", Kind::Whole, "8", "how often a letter may cause another one"),
+        setting("limits.gateway", Kind::Whole, "512", "model calls and tools at once in one gateway"),
+        setting("limits.askMinutes", Kind::Number, "30", "how long a question to a person stays open"),
+        setting(
+            "limits.shutdownSeconds",
+            Kind::Number,
+            "60",
+            "how long an agent that is asked to end may take to answer",
+        ),
+        setting("limits.idleMinutes", Kind::Number, "5", "how long a session without work stays in memory"),
+    ],
+};
 
 impl Default for Limits {
     fn default() -> Self {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::document::Node;
 use crate::provider::url;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 use crate::{Environment, Error};
 
@@ -13,7 +14,19 @@ pub struct Organisation {
     pub url: Option<String>,
 }
 
-const KEYS: &[&str] = &["url"];
+pub(crate) const KEYS: &[&str] = &["url"];
+
+pub(crate) const SECTION: Section = Section {
+    name: "organisation",
+    about: "Where settings of a whole organisation are kept. Counts in the user's own file only.",
+    when: When::Restart,
+    settings: &[setting(
+        "organisation.url",
+        Kind::Text,
+        "none",
+        "`/.well-known/convoke` is asked for below it; `CONVOKE_ORG` counts before it",
+    )],
+};
 
 impl Organisation {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {

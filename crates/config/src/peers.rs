@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::document::{Node, excerpt};
 use crate::provider::url;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 use crate::{Error, Secret};
 
@@ -39,7 +40,36 @@ pub enum Inbound {
 const INBOUND: &[(&str, Inbound)] =
     &[("accept", Inbound::Accept), ("hold", Inbound::Hold), ("refuse", Inbound::Refuse)];
 
-const KEYS: &[&str] = &["name", "url", "token", "ca", "inbound"];
+pub(crate) const KEYS: &[&str] = &["name", "url", "token", "ca", "inbound"];
+
+pub(crate) const SECTION: Section = Section {
+    name: "peers",
+    about: "Gateways on other machines, and what becomes of mail from elsewhere.",
+    when: When::Restart,
+    settings: &[
+        setting("peers[].name", Kind::Text, "required", "what the other gateway is called here"),
+        setting("peers[].url", Kind::Text, "required", "where it listens, such as `https://office.example:7077`"),
+        setting("peers[].token", Kind::Text, "none", "a token of that gateway"),
+        setting(
+            "peers[].ca",
+            Kind::Text,
+            "whom this machine trusts",
+            "PEM file of whom its certificate has to be signed by",
+        ),
+        setting(
+            "peers[].inbound",
+            Kind::Choice(&["accept", "hold", "refuse"]),
+            "`inbound`",
+            "what becomes of its mail",
+        ),
+        setting(
+            "inbound",
+            Kind::Choice(&["accept", "hold", "refuse"]),
+            "`accept` from this user on this machine, else `hold`",
+            "what becomes of mail from other gateways: delivered, kept until a person decides, or sent back",
+        ),
+    ],
+};
 
 pub(crate) fn inbound(node: &Node) -> Result<Inbound, Error> {
     node.choice(INBOUND)

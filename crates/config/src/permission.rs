@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::document::{Node, Place};
 use crate::layer::{Layer, Origin};
+use crate::reference::{Kind, Section, When, setting};
 
 /// A rule, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,6 +19,18 @@ pub struct Placed {
 }
 
 const ACTIONS: &[(&str, Action)] = &[("allow", Action::Allow), ("ask", Action::Ask), ("deny", Action::Deny)];
+
+pub(crate) const SECTION: Section = Section {
+    name: "permission",
+    about: "Rules for every agent: `\"ask\"`, `{ \"edit\": \"ask\" }` or `{ \"bash\": { \"git *\": \"allow\" } }`. The last one that matches decides; what you or your administrator deny here, nothing below allows.",
+    when: When::NextRun,
+    settings: &[setting(
+        "permission",
+        Kind::Rules,
+        "see the built-in agents",
+        "what tools may do; `*` is any run of characters, `?` one, `~` and `$HOME` your home",
+    )],
+};
 
 /// Reads `"allow"`, `{tool: action}` and `{tool: {pattern: action}}`, the last two also mixed, of every layer.
 pub(crate) fn read(node: &Node) -> Result<Vec<Placed>, Error> {

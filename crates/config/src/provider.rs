@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::document::{Field, Node};
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 use crate::{Error, Secret};
 
@@ -80,9 +81,9 @@ pub const VENDORS: &[&str] =
 const WIRES: &[(&str, Wire)] =
     &[("anthropic", Wire::Anthropic), ("openai-responses", Wire::OpenaiResponses), ("openai-chat", Wire::OpenaiChat)];
 const EFFORTS: &[(&str, Effort)] = &[("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
-const KEYS: &[&str] =
+pub(crate) const KEYS: &[&str] =
     &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "retries"];
-const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "images"];
+pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "images"];
 const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
 
 /// More requests at once than any vendor takes from one user.
@@ -96,6 +97,61 @@ const HIGHEST_PRICE: f64 = 10_000.0;
 
 /// Above any model there is; a longer number is a slip of the finger.
 const MOST_TOKENS: u64 = 1_000_000_000;
+
+pub(crate) const SECTION: Section = Section {
+    name: "provider",
+    about: "Where models are reached, and how.",
+    when: When::NextRun,
+    settings: &[
+        setting(
+            "provider.<name>.wire",
+            Kind::Choice(&["anthropic", "openai-responses", "openai-chat"]),
+            "what the vendor speaks, else `openai-chat`",
+            "the format of requests",
+        ),
+        setting(
+            "provider.<name>.base_url",
+            Kind::Text,
+            "the vendor's; required for others",
+            "as the vendor's own SDK takes it",
+        ),
+        setting(
+            "provider.<name>.api_key",
+            Kind::Text,
+            "the vendor's variable, then `convoke auth login`",
+            "better as `{env:NAME}` than written out",
+        ),
+        setting("provider.<name>.api_key_command", Kind::Text, "none", "a command that prints the key"),
+        setting("provider.<name>.headers", Kind::Any, "none", "sent with every request; values are never shown"),
+        setting("provider.<name>.concurrency", Kind::Whole, "no limit of its own", "requests under way at once"),
+        setting("provider.<name>.retries", Kind::Whole, "5", "how often a request is tried again, 0 to 5"),
+        setting("provider.<name>.models.<model>.context", Kind::Whole, "the catalogue's", "tokens of its window"),
+        setting(
+            "provider.<name>.models.<model>.output",
+            Kind::Whole,
+            "the catalogue's",
+            "tokens of its longest answer",
+        ),
+        setting(
+            "provider.<name>.models.<model>.cost",
+            Kind::Any,
+            "the catalogue's",
+            "dollars for a million tokens: `{ \"input\", \"output\", \"cache_read\", \"cache_write\" }`",
+        ),
+        setting(
+            "provider.<name>.models.<model>.effort",
+            Kind::Choice(&["low", "medium", "high"]),
+            "the server's",
+            "how much it thinks before it answers",
+        ),
+        setting(
+            "provider.<name>.models.<model>.images",
+            Kind::Flag,
+            "the catalogue's",
+            "whether it can be shown images",
+        ),
+    ],
+};
 
 impl Provider {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {

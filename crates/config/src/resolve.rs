@@ -15,7 +15,7 @@ use crate::merge::merge;
 use crate::read::Reading;
 use crate::section::repeated;
 use crate::trust::{self, Repository};
-use crate::{Commands, Environment, Error, Instructions, Loaded, Paths, read_sections};
+use crate::{Commands, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
 
 /// More warnings than this help nobody.
 const MOST_WARNINGS: usize = 50;
@@ -30,6 +30,10 @@ pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>
     }
     let Laying { mut reading, root, commands, .. } = laying;
     let mut loaded = read_sections(&root)?;
+    loaded.keys = auth::read(paths, &mut reading).unwrap_or_else(|error| {
+        reading.warn(format!("{}; no key of it is used ({})", error.message, error.hint));
+        Keys::new()
+    });
     loaded.instructions = instructions(paths, &gathered, &root, &mut reading);
     reading.warnings.append(&mut loaded.warnings);
     loaded.warnings = shortened(reading.warnings);
@@ -204,6 +208,15 @@ fn shortened(mut warnings: Vec<String>) -> Vec<String> {
         warnings.push(format!("and {more} more; mend these first"));
     }
     warnings
+}
+
+/// Whether a text could stand in the user's file: what is odd about it, or why it is refused.
+pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Result<Vec<String>, Error> {
+    let mut laying =
+        Laying { env, reading: Reading::default(), root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    laying.lay(document::parse(source, text)?, None)?;
+    let loaded = read_sections(&laying.root)?;
+    Ok(laying.reading.warnings.into_iter().chain(loaded.warnings).collect())
 }
 
 /// One text of the user alone, for tests of the sections.

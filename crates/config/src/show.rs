@@ -57,10 +57,10 @@ fn is_secret(path: &str) -> bool {
     let parts: Vec<&str> = path.split('.').collect();
     let last = parts.last().copied().unwrap_or_default();
     let sent = parts.len() > 2 && ["headers", "env", "environment"].contains(&parts[parts.len() - 2]);
-    let place_of_a_file = path == "tls.key";
     let section = parts.first().copied().unwrap_or_default();
     let settings_with_keys = ["provider", "peers", "mcp"].iter().any(|name| section.starts_with(name));
-    settings_with_keys && !place_of_a_file && (sent || called_like_a_key(last))
+    // A command that prints a key is no key.
+    settings_with_keys && !last.ends_with("_command") && (sent || called_like_a_key(last))
 }
 
 /// `https://user:password@host` without the password.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::Node;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 
 /// Both or neither: PEM files.
@@ -16,7 +17,17 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-const KEYS: &[&str] = &["cert", "key"];
+pub(crate) const KEYS: &[&str] = &["cert", "key"];
+
+pub(crate) const SECTION: Section = Section {
+    name: "tls",
+    about: "The certificate this gateway shows to callers over TCP: both files or neither.",
+    when: When::Restart,
+    settings: &[
+        setting("tls.cert", Kind::Text, "no TLS", "PEM file with the certificate, and those between it and its root"),
+        setting("tls.key", Kind::Text, "no TLS", "PEM file with its key"),
+    ],
+};
 
 impl Tls {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Option<Self>, Error> {

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::{Node, excerpt};
+use crate::reference::{Kind, Section, When, setting};
 
 /// When tools are left out of the list and found by `tool_search`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -22,6 +23,38 @@ const USUAL_SHARE: u8 = 10;
 
 /// Keys of `tools` that somebody reads.
 pub(crate) const KEYS: &[&str] = &["search", "sessions", "agentToAgent", "subagents"];
+
+pub(crate) const SECTION: Section = Section {
+    name: "tools",
+    about: "Which tools are shown, and which sessions reach which.",
+    when: When::Restart,
+    settings: &[
+        setting(
+            "tools.search",
+            Kind::Choice(&["on", "off", "auto", "auto:N"]),
+            "`on`",
+            "rarely used tools are found by searching; `auto` once they would take more than 10 (or N) percent of the context",
+        ),
+        setting(
+            "tools.sessions",
+            Kind::Any,
+            "`{ \"visibility\": \"tree\" }`",
+            "how far sessions see: `self`, `tree`, `agent` or `all`, also for each of `list`, `history`, `send`, `status`, `control`",
+        ),
+        setting(
+            "tools.agentToAgent",
+            Kind::Any,
+            "`{ \"enabled\": false }`",
+            "whether sessions of different agents may reach each other, and which: `allow` holds patterns or `a -> b`",
+        ),
+        setting(
+            "tools.subagents",
+            Kind::Any,
+            "none",
+            "`{ \"allow\": [ … ] }`: tools that children get though they are closed to children",
+        ),
+    ],
+};
 
 pub(crate) fn search(node: &Node) -> Result<Search, Error> {
     let text = node.text()?;

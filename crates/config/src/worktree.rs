@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::document::Node;
+use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -23,7 +24,19 @@ pub enum Base {
 }
 
 const BASES: &[(&str, Base)] = &[("head", Base::Head), ("fresh", Base::Fresh)];
-const KEYS: &[&str] = &["base"];
+pub(crate) const KEYS: &[&str] = &["base"];
+
+pub(crate) const SECTION: Section = Section {
+    name: "worktree",
+    about: "Where work that is kept apart starts from.",
+    when: When::Restart,
+    settings: &[setting(
+        "worktree.base",
+        Kind::Choice(&["head", "fresh"]),
+        "`head`",
+        "what a new worktree starts from: what the directory has checked out, or the main branch of the remote",
+    )],
+};
 
 impl Worktree {
     pub(crate) fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {

@@ -64,8 +64,8 @@ impl Gateway {
 
     /// A key as models and people are shown it.
     pub(crate) fn display_key(&self, key: &str) -> String {
-        let default = self.runtime.agents().default_agent();
-        Key::parse(key).map_or_else(|_| key.to_owned(), |key| key.display(default))
+        let agents = self.runtime.agents();
+        Key::parse(key).map_or_else(|_| key.to_owned(), |key| key.display(agents.default_agent()))
     }
 }
 

@@ -17,6 +17,9 @@ pub struct BoardTask {
     pub state: TaskState,
     /// Who works on it, or did.
     pub owner: Option<Holder>,
+    /// What the owner's tree calls it; known to those who show a task, not to those who keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_name: Option<String>,
     /// Grows with every change; an update names the one it has seen.
     pub version: u64,
     /// Tasks that come before it.

@@ -144,10 +144,20 @@ pub struct Call {
     pub tool: String,
     /// The bytes the provider sent when they are JSON; else a JSON string of them, which no tool accepts.
     pub input: Box<RawValue>,
+    /// What a hook made of the input: this is what runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Box<RawValue>>,
     pub decision: Decision,
     /// The provider's own id, for the wire only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
+}
+
+impl Call {
+    /// The input it runs with.
+    pub fn given(&self) -> &RawValue {
+        self.changed.as_ref().unwrap_or(&self.input)
+    }
 }
 
 /// What the rules said when the call was stored.

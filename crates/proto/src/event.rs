@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, Entry, Millis, SessionId, Status};
+use crate::{AskId, BoardTask, Entry, Millis, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -18,6 +18,10 @@ pub enum Event {
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
     Retry { session_id: SessionId, attempt: u32, after_ms: u64, message: String },
+    /// A hook of the user failed. What it hangs on went on without it.
+    Hook { session_id: SessionId, event: String, command: String, error: String },
+    /// A task of the tree's board changed; without its description, which a look at the board shows.
+    Board { session_id: SessionId, task: Box<BoardTask> },
     /// The watcher was too slow: read again from the cursor it has.
     Resync {},
 }
@@ -30,7 +34,9 @@ impl Event {
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
             | Self::Status { session_id, .. }
-            | Self::Retry { session_id, .. } => Some(session_id),
+            | Self::Retry { session_id, .. }
+            | Self::Hook { session_id, .. }
+            | Self::Board { session_id, .. } => Some(session_id),
             Self::Resync {} => None,
         }
     }
@@ -66,6 +72,16 @@ pub enum Seen {
         attempt: u32,
         after_ms: u64,
         message: String,
+    },
+    Hook {
+        session_id: SessionId,
+        event: String,
+        command: String,
+        error: String,
+    },
+    Board {
+        session_id: SessionId,
+        task: Box<BoardTask>,
     },
     Resync {},
     /// From a newer gateway; passed over.

@@ -8,16 +8,20 @@ use crate::letter::AskReply;
 use crate::message::History;
 use crate::nearest::nearest;
 use crate::shape::{self, AgentName, Chosen, Directory, Label, PageCursor, Ref, ShortWords, Title, Words};
-use crate::{AskId, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
+use crate::{AskId, BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::Future;
 
+mod board;
 mod mail;
+mod settings;
 
+pub use board::*;
 pub use mail::*;
+pub use settings::*;
 
 /// A row of the table, as a type.
 pub trait Method: 'static {
@@ -133,16 +137,36 @@ methods! {
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
     "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    /// Mail between sessions, and what is held for a person to decide; newest first.
+    "messages.list" MessagesList(MessagesInput) -> MessagesOutput, Read;
+    /// Lets a held message in.
+    "messages.accept" MessagesAccept(AcceptInput) -> MessageRow, Approve;
+    /// Keeps a held message out for good.
+    "messages.refuse" MessagesRefuse(RefuseInput) -> MessageRow, Approve;
     /// Mail from a session of another gateway, which is let in, held for a person, or refused.
     "messages.deliver" MessagesDeliver(DeliverInput) -> MailReceipt, Write;
     /// Whom one can write to.
     "peers.list" PeersList(PeersInput) -> PeersOutput, Read;
+    /// The tasks that a tree of sessions shares.
+    "board.list" BoardList(BoardListInput) -> BoardPage, Read;
+    /// A new task on the board of a tree.
+    "board.add" BoardAdd(BoardAddInput) -> BoardTask, Write;
+    /// Changes a task.
+    "board.update" BoardUpdate(BoardUpdateInput) -> BoardTask, Write;
+    /// Takes a task for a person.
+    "board.claim" BoardClaim(BoardClaimInput) -> BoardTask, Write;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
-    /// Agents that can be used here.
-    "agents.list" AgentsList(Nothing) -> AgentsOutput, Read;
+    /// Agents that can be used in a directory, or everywhere.
+    "agents.list" AgentsList(InDirectory) -> AgentsOutput, Read;
+    /// The settings that hold in a directory, or everywhere. Secrets are blanked.
+    "config.get" ConfigGet(ConfigInput) -> ConfigOutput, Admin;
+    /// Every setting that holds there, with where it came from. Secrets are blanked.
+    "config.origin" ConfigOrigin(ConfigInput) -> OriginOutput, Admin;
+    /// The hooks that are set, and how each has fared since the gateway started.
+    "hooks.list" HooksList(Nothing) -> HooksOutput, Read;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
 }
@@ -884,6 +908,29 @@ pub struct AgentRow {
     pub model: Option<String>,
     pub native: bool,
     pub hidden: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HooksOutput {
+    pub hooks: Vec<HookRow>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRow {
+    /// What it hangs on, such as `tool.before`.
+    pub event: String,
+    /// A wildcard over what the event is about.
+    #[serde(rename = "match")]
+    pub only: String,
+    pub command: String,
+    pub timeout_ms: u64,
+    /// How often it was started.
+    pub runs: u64,
+    pub failures: u64,
+    /// Why it failed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

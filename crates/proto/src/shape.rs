@@ -73,6 +73,10 @@ shapes! {
     SocketPath { "type": "string", "pattern": "^/[^\"<>#\\x00-\\x1f\\x7f-\\x9f]*$", "maxLength": 200 };
     /// A directory; whether it is there is another question.
     Directory { "type": "string", "pattern": r"^/[^\x00]*$" };
+    /// The title of a task, which has an end.
+    TaskTitle { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]", "maxLength": 500 };
+    /// The `nextCursor` of a page of tasks: the last one's number.
+    TaskCursor { "type": "string", "pattern": r"^[0-9]{1,18}$" };
     /// The `nextCursor` of a page.
     PageCursor { "type": "string", "pattern": r"^[0-9]{1,18}\.[A-Za-z0-9_.:-]{1,240}$" };
 }

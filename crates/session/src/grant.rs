@@ -27,6 +27,11 @@ const CLOSED_TO_CHILDREN: [&str; 14] = [
     "memory_get",
 ];
 
+/// Rules that only ever take away: whatever they do not speak of is none of their business.
+fn narrowed(rules: &[Rule]) -> Vec<Rule> {
+    std::iter::once(Rule::new("*", "*", Action::Allow)).chain(rules.iter().cloned()).collect()
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Grant {
@@ -61,7 +66,12 @@ impl Grant {
         let mut own = profile.rules.clone();
         own.extend(self.rules.iter().cloned());
         own.extend(self.mode.rules());
-        Policy { own, denies: vec![agents.global().to_vec()], ancestors: self.ancestors.clone() }
+        let (all, one) = (agents.ceilings(), &profile.ceilings);
+        let managed = [&all.managed, &one.managed].into_iter().filter(|rules| !rules.is_empty());
+        let denies = std::iter::once(&all.user).chain(managed).cloned().collect();
+        let narrowing = [&all.narrowing, &one.narrowing].into_iter().filter(|rules| !rules.is_empty());
+        let ancestors = self.ancestors.iter().cloned().chain(narrowing.map(|rules| narrowed(rules))).collect();
+        Policy { own, denies, ancestors }
     }
 
     /// For a child that runs as `profile` below a session with `policy`: without the tools that children do not get,

@@ -5,19 +5,24 @@
 
 mod actor;
 pub mod agents;
+mod board;
 mod brake;
 mod budget;
+mod command;
 pub mod courier;
 pub mod decide;
 pub mod directory;
 mod doors;
 mod fork;
 mod grant;
+mod hooks;
 pub mod hub;
 mod mention;
+mod messages;
 mod patch;
 mod registry;
 mod runtime;
+mod settings;
 mod slots;
 mod toolbox;
 mod transcript;
@@ -25,9 +30,11 @@ pub mod view;
 mod waiters;
 
 pub use agents::{Agents, Profile};
+pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use settings::{Fixed, Here, Settings};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -1,7 +1,7 @@
 //! What a person changes about a session that is there: what it is called and what it runs as, and what it does first.
 //! Both reach it as letters.
 
-use crate::runtime::{NewPrompt, Posted, Runtime, Target, control};
+use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, visible};
 use proto::letter::{Abort, Reason, Switch};
 use proto::{Body, Error, LetterId, SessionId};
 use std::time::Duration;
@@ -14,11 +14,12 @@ const WAIT: Duration = Duration::from_secs(5);
 impl Runtime {
     /// Changes a session: from its next step on it runs as that. The same `once` again changes nothing.
     pub async fn patch(&self, session: &SessionId, change: Switch, once: Option<&str>) -> Result<Session, Error> {
+        let here = self.inner.here(&self.inner.session(session).await?.cwd);
         if let Some(agent) = &change.agent {
-            self.visible(agent)?;
+            visible(&here.agents, agent)?;
         }
         if let Some(model) = &change.model {
-            self.inner.model(model)?;
+            here.model(model)?;
         }
         let agent = change.agent.map(|agent| agent.trim().to_ascii_lowercase());
         let change = Switch { agent, ..change };

@@ -3,16 +3,20 @@
 
 use crate::actor::{Actor, Leave};
 use crate::agents::{Agents, Profile};
+use crate::board::Board;
 use crate::brake::Brake;
+use crate::command;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::hub::Hub;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
+use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
@@ -26,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::doors::Mailed;
@@ -34,16 +39,14 @@ use tools::doors::Mailed;
 pub struct Deps {
     pub store: Arc<dyn Store>,
     pub hub: Hub,
-    pub models: Arc<llm::Models>,
-    pub agents: Agents,
+    pub settings: Arc<dyn Settings>,
     pub limits: config::Limits,
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
-    /// `provider/model` for sessions and agents that name none.
-    pub default_model: String,
     /// When models are told tools by name only.
     pub search: config::Search,
+    pub hooks: config::Hooks,
     pub between: Between,
     /// Takes mail to other gateways.
     pub courier: Arc<dyn Courier>,
@@ -88,7 +91,7 @@ pub struct Runtime {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) hub: Hub,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) settings: Arc<dyn Settings>,
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
@@ -101,9 +104,8 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
+    pub(crate) hooks: Arc<Hooks>,
     redactor: rules::redact::Redactor,
-    models: Arc<llm::Models>,
-    default_model: String,
     actors: TaskTracker,
     stop: CancellationToken,
     pub(crate) courier: Arc<dyn Courier>,
@@ -164,10 +166,11 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
+        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
-            agents: Arc::new(deps.agents),
+            settings: deps.settings,
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
@@ -180,9 +183,8 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
+            hooks: Arc::new(hooks),
             redactor: deps.between.redactor,
-            models: deps.models,
-            default_model: deps.default_model,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
             courier: deps.courier,
@@ -205,9 +207,8 @@ impl Runtime {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn inner(&self) -> Arc<Inner> {
-        self.inner.clone()
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -218,8 +219,14 @@ impl Runtime {
         &self.inner.hub
     }
 
-    pub fn agents(&self) -> &Agents {
-        &self.inner.agents
+    /// Who knows what holds where.
+    pub fn settings(&self) -> &Arc<dyn Settings> {
+        &self.inner.settings
+    }
+
+    /// Agents that can be used in every directory.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.inner.settings.global().agents.clone()
     }
 
     /// Posts a prompt, into a new session if need be: one transaction, acknowledged when it is on disk.
@@ -288,39 +295,52 @@ impl Runtime {
                 if let Some(found) = self.by_key(&key).await? {
                     return Ok((found, false));
                 }
-                let profile = self.inner.agents.get(agent)?;
+                let cwd = directory(cwd)?;
+                let here = self.inner.settings.fresh(Path::new(&cwd))?;
+                let profile = here.agents.get(agent)?;
                 let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, directory(cwd)?, &Grant::default()), true))
+                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
             }
         }
     }
 
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
     fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
-        let agents = &self.inner.agents;
-        if let Some(agent) = &prompt.agent {
+        let dir = Path::new(&row.cwd);
+        let here = self.inner.settings.fresh(dir)?;
+        let agents = &here.agents;
+        let command = command::find(&prompt.text, &here.loaded.commands);
+        let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
+        let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
+        if let Some(agent) = agent {
             agents.get(agent)?;
         }
-        if let Some(model) = &prompt.model {
-            self.inner.model(model)?;
+        if let Some(model) = model {
+            here.model(model)?;
         }
-        let dir = Path::new(&row.cwd);
-        let found = mention::find(&prompt.text, &agents.mentionable(), |path| dir.join(path).exists());
+        let (agent, model) = (agent.cloned(), model.cloned());
+        // A person's word brings money of its own.
+        let allotted = Some(crate::budget::limits(&self.inner.limits));
+        let purse = Purse { of: run.clone(), allotted, fresh: false };
+        if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
+            let child = agent.as_deref().unwrap_or("general");
+            let mut parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
+            parts.extend(files);
+            let model = prompt.model.clone();
+            return Ok(Body::Prompt(Prompt { parts, model, purse: Some(purse), ..Prompt::default() }));
+        }
+        let text = command.map_or_else(|| prompt.text.clone(), |(command, arguments)| command.prompt(arguments));
+        let found = mention::find(&text, &agents.mentionable(), |path| dir.join(path).exists());
         let (subagents, primaries): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
-        let agent = prompt.agent.clone().or(primaries.first().map(|mention| mention.agent.clone()));
-        let mut parts = mention::parts(&prompt.text, &subagents);
+        let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
+        let mut parts = mention::parts(&text, &subagents);
         parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
             agent: agent.map(|a| a.trim().to_ascii_lowercase()),
-            model: prompt.model.clone(),
-            // A person's word brings money of its own.
-            purse: Some(Purse {
-                of: run.clone(),
-                allotted: Some(crate::budget::limits(&self.inner.limits)),
-                fresh: false,
-            }),
+            model,
+            purse: Some(purse),
             ..Prompt::default()
         }))
     }
@@ -343,23 +363,12 @@ impl Runtime {
         }
     }
 
-    /// An agent that a person may let a session run as.
-    pub(crate) fn visible(&self, agent: &str) -> Result<&Profile, Error> {
-        let profile = self.inner.agents.get(agent)?;
-        if profile.hidden {
-            return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
-                .hint("`convoke agents` lists those that do"));
-        }
-        Ok(profile)
-    }
-
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
-        let profile = self.visible(new.agent.as_deref().unwrap_or(self.inner.agents.default_agent()))?;
-        if let Some(model) = new.model.as_deref().or(profile.model.as_deref()) {
-            self.inner.model(model)?;
-        } else {
-            self.inner.model(&self.inner.default_model)?;
-        }
+        let cwd = directory(&new.cwd)?;
+        let here = self.inner.settings.fresh(Path::new(&cwd))?;
+        let agents = &here.agents;
+        let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
+        here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
@@ -414,6 +423,19 @@ impl Runtime {
     /// The sessions as a person is shown them.
     pub fn directory(&self) -> Directory<'_> {
         Directory { rt: &self.inner, guard: Guard::Person }
+    }
+
+    /// The board of the tree a session is of, for a person; of the newest tree without one.
+    pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
+        let root = match session {
+            Some(reference) => self.inner.find(reference, None).await?.root,
+            None => {
+                let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
+                newest
+                    .ok_or_else(|| Error::not_found("there is no session yet").hint("start one with `convoke run`"))?
+            }
+        };
+        Ok(Board { rt: &self.inner, root, by: None })
     }
 
     /// Starts a child of a session at a person's wish: the same child its own call would make.
@@ -495,9 +517,14 @@ impl Runtime {
 
     /// Mail from a session of another gateway. On disk when this returns.
     pub async fn arrive(&self, arriving: Arriving) -> Result<MailReceipt, Error> {
-        let (receipt, mail) = self.inner.arrive(arriving).await?;
+        let (mut receipt, mail) = self.inner.arrive(arriving).await?;
         let posted = self.inner.store.deliver(mail).await?;
         posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
+        // Sent again, because the answer was lost: what became of it since is the answer now.
+        if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
+            let message = self.inner.message(&before.letter).await?;
+            (receipt.state, receipt.reason) = (message.state, message.reason);
+        }
         Ok(receipt)
     }
 
@@ -605,21 +632,16 @@ impl Runtime {
 
     /// Answers an ask. The first answer counts; a second one is a conflict.
     pub async fn answer(&self, ask: &AskId, reply: AskReply, message: Option<String>) -> Result<(), Error> {
-        let found = self.inner.store.ask(ask).await?;
-        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
-        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
-        let receipts = self.post(vec![letter]).await?;
-        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
-            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
-        }
-        Ok(())
+        self.inner.answer(ask, reply, message).await
     }
 
     pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
-        let receipts = self.inner.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
-        receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
-        Ok(receipts)
+        self.inner.post(post).await
+    }
+
+    /// The hooks there are, and how they have fared.
+    pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
+        self.inner.hooks.rows()
     }
 
     /// The model of a session's next run.
@@ -650,6 +672,40 @@ impl Runtime {
 impl Inner {
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
+    }
+
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        ask: &AskId,
+        reply: AskReply,
+        message: Option<String>,
+    ) -> Result<(), Error> {
+        let found = self.store.ask(ask).await?;
+        let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
+        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
+        let receipts = self.post(vec![letter]).await?;
+        if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
+            return Err(Error::new(Code::Conflict, format!("the question `{ask}` was answered already")));
+        }
+        Ok(())
+    }
+
+    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+        let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
+        receipts.iter().for_each(|receipt| self.wake(&receipt.to));
+        Ok(receipts)
+    }
+
+    /// Work that belongs to no actor; a gateway that stops waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.actors.spawn(work)
+    }
+
+    /// Resolves so long after the gateway was told to stop.
+    pub(crate) async fn stopping(&self, grace: Duration) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(grace).await;
     }
 
     /// A hint that a session's inbox has something. An actor is started if there is none.
@@ -693,7 +749,7 @@ impl Inner {
             Reference::Id(id) => self.session(id).await,
             Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
             Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.agents.default_agent())?);
+                let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
             Reference::Current => match own {
@@ -740,8 +796,9 @@ impl Inner {
     /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
     /// what it runs as now, since switching must not widen anything.
     pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
+        let here = self.here(&session.cwd);
         let isolated =
-            |agent: &str| self.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
+            |agent: &str| here.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
         isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
     }
 
@@ -751,16 +808,27 @@ impl Inner {
 
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
-        let of_agent = || self.agents.get(agent).ok().and_then(|profile| profile.model.clone());
-        session.model.clone().or_else(of_agent).unwrap_or_else(|| self.default_model.clone())
+        let own = session.model.clone();
+        own.unwrap_or_else(|| {
+            let here = self.here(&session.cwd);
+            let of_agent = here.agents.get(agent).ok().and_then(|profile| profile.model.clone());
+            of_agent.unwrap_or_else(|| here.default_model.clone())
+        })
     }
 
-    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
-        self.models.resolve(name).map_err(|unknown| {
-            let known = unknown.candidates.join(", ");
-            let error = Error::not_found(unknown.message);
-            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
-        })
+    /// What holds in a directory. Where it cannot be known any more, nothing is allowed.
+    pub(crate) fn here(&self, directory: &str) -> Arc<Here> {
+        self.settings.at(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    /// The same after a look whether a file has changed.
+    pub(crate) fn fresh(&self, directory: &str) -> Arc<Here> {
+        self.settings.fresh(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    }
+
+    fn closed(&self, error: &Error) -> Arc<Here> {
+        tracing::warn!("settings cannot be read, so nothing is allowed there: {}", error.message);
+        Arc::new(self.settings.global().closed())
     }
 }
 
@@ -797,6 +865,16 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// An agent that a person may let a session run as.
+pub(crate) fn visible<'a>(agents: &'a Agents, agent: &str) -> Result<&'a Profile, Error> {
+    let profile = agents.get(agent)?;
+    if profile.hidden {
+        return Err(Error::invalid(format!("the agent `{}` answers nobody directly", profile.name))
+            .hint("`convoke agents` lists those that do"));
+    }
+    Ok(profile)
 }
 
 fn nobody(name: &str) -> Error {

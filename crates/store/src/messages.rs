@@ -64,7 +64,8 @@ pub struct HeldQuery {
     pub id: Option<LetterId>,
     /// Held for this session.
     pub session: Option<SessionId>,
-    pub state: Option<HeldState>,
+    /// Any without one.
+    pub states: Vec<HeldState>,
     /// The clock that says what has expired.
     pub now: Millis,
     pub after: Option<MailKey>,
@@ -77,7 +78,7 @@ pub struct Sent {
     pub id: LetterId,
     pub to: SessionId,
     pub root: SessionId,
-    /// The sending session, which may live elsewhere.
+    /// The sending session: its id, or where it can be reached if it lives elsewhere.
     pub sender: String,
     pub class: Class,
     pub posted: Millis,

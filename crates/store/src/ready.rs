@@ -85,8 +85,8 @@ pub(crate) struct Posting {
     pub(crate) queue: Option<u32>,
     /// A prompt opens a run.
     pub(crate) run: Option<Opens>,
-    /// The session it is from.
-    pub(crate) sender: Option<SessionId>,
+    /// The session it is from, here or elsewhere.
+    pub(crate) sender: Option<String>,
     pub(crate) body: String,
 }
 
@@ -194,8 +194,9 @@ impl Posting {
             _ => None,
         };
         let sender = match letter.from {
-            Sender::Session { id } => Some(id),
-            Sender::Person | Sender::Peer { .. } | Sender::Runtime => None,
+            Sender::Session { id } => Some(id.to_string()),
+            Sender::Peer { address } => Some(address),
+            Sender::Person | Sender::Runtime => None,
         };
         Self { id: letter.id, to: letter.to, class: letter.class, person: false, queue: None, run, sender, body }
     }

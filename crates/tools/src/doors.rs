@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use proto::letter::Allotment;
 use proto::message::History;
 use proto::methods::{
-    AgentRow, HistoryInput, ListInput, ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
+    AgentRow, BoardAddInput, BoardClaimInput, BoardListInput, BoardPage, BoardUpdateInput, HistoryInput, ListInput,
+    ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
 };
-use proto::{Error, RunId, SessionId};
+use proto::{BoardTask, Error, RunId, SessionId};
 use std::time::Duration;
 
 /// Starts child sessions: one spawner under every tool and method that makes one.
@@ -113,6 +114,15 @@ pub trait Office: Send + Sync {
     async fn kill(&self, child: &SessionId) -> Result<bool, Error>;
     /// Whether anything is under way that would wake this session again.
     async fn could_be_woken(&self) -> Result<bool, Error>;
+}
+
+/// The board of the caller's tree. A change is stored when it is answered, not with the call's result.
+#[async_trait]
+pub trait Board: Send + Sync {
+    async fn list(&self, input: BoardListInput) -> Result<BoardPage, Error>;
+    async fn add(&self, input: BoardAddInput) -> Result<BoardTask, Error>;
+    async fn update(&self, input: BoardUpdateInput) -> Result<BoardTask, Error>;
+    async fn claim(&self, input: BoardClaimInput) -> Result<BoardTask, Error>;
 }
 
 /// The tools the caller may use, for whoever looks for one.
@@ -240,6 +250,25 @@ impl Directory for Closed {
     }
 
     async fn peers(&self) -> Result<Vec<PeerRow>, Error> {
+        Err(closed())
+    }
+}
+
+#[async_trait]
+impl Board for Closed {
+    async fn list(&self, _: BoardListInput) -> Result<BoardPage, Error> {
+        Err(closed())
+    }
+
+    async fn add(&self, _: BoardAddInput) -> Result<BoardTask, Error> {
+        Err(closed())
+    }
+
+    async fn update(&self, _: BoardUpdateInput) -> Result<BoardTask, Error> {
+        Err(closed())
+    }
+
+    async fn claim(&self, _: BoardClaimInput) -> Result<BoardTask, Error> {
         Err(closed())
     }
 }

@@ -22,6 +22,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("messaging", &["send_message", "sessions_send", "list_peers"]),
     ("automation", &["cron", "gateway"]),
     ("agents", &["task", "agent", "agents_list", "subagents"]),
+    ("board", &["board_add", "board_list", "board_claim", "board_update"]),
     ("worktree", &["enter_worktree", "exit_worktree"]),
     ("mcp", &["mcp_*"]),
 ];

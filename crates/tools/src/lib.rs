@@ -6,6 +6,10 @@ pub mod agent;
 pub mod agents_list;
 pub mod answer;
 pub mod bash;
+pub mod board_add;
+pub mod board_claim;
+pub mod board_list;
+pub mod board_update;
 pub mod door;
 pub mod doors;
 pub mod edit;
@@ -37,7 +41,7 @@ mod walk;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Catalogue, Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -62,6 +66,10 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &subagents::Subagents,
     &agents_list::AgentsList,
     &list_peers::ListPeers,
+    &board_add::BoardAdd,
+    &board_list::BoardList,
+    &board_claim::BoardClaim,
+    &board_update::BoardUpdate,
     &tool_search::ToolSearch,
 ];
 

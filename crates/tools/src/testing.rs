@@ -54,6 +54,7 @@ impl Place {
             spawner: Arc::new(crate::doors::Closed),
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
+            board: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
         }

@@ -29,6 +29,24 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, 
     }
 }
 
+/// A list of whole numbers, or nothing. One number alone is a list of one.
+pub(crate) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u64>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum List {
+        Many(Vec<One>),
+        One(One),
+    }
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "number")] Option<u64>);
+    let bad = |_| D::Error::custom("expected a list of whole numbers of at least 0");
+    Ok(match Option::<List>::deserialize(from).map_err(bad)? {
+        None => None,
+        Some(List::Many(many)) => Some(many.into_iter().filter_map(|One(number)| number).collect()),
+        Some(List::One(One(one))) => one.map(|one| vec![one]),
+    })
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -76,6 +94,11 @@ pub(crate) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error
     }
 }
 
+/// Words that have to be there.
+pub(crate) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    text(from)?.ok_or_else(|| D::Error::custom("expected words, not nothing"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +109,8 @@ mod tests {
         number: Option<u64>,
         #[serde(default, deserialize_with = "truth")]
         truth: bool,
+        #[serde(default, deserialize_with = "numbers")]
+        numbers: Option<Vec<u64>>,
         #[serde(default, deserialize_with = "text")]
         text: Option<String>,
         #[serde(default, deserialize_with = "amount")]
@@ -104,6 +129,17 @@ mod tests {
         assert_eq!(parse(r#"{"number": 10.0, "truth": "True"}"#), Ok((Some(10), true)));
         assert_eq!(parse(r#"{"number": " 10 ", "truth": "false"}"#), Ok((Some(10), false)));
         assert_eq!(parse(r#"{"number": "", "truth": ""}"#), Ok((None, false)));
+    }
+
+    #[test]
+    fn a_list_of_numbers_may_be_loose() {
+        let parse = |json: &str| serde_json::from_str::<Args>(json).map(|args| args.numbers).ok();
+        assert_eq!(parse("{}"), Some(None));
+        assert_eq!(parse(r#"{"numbers": null}"#), Some(None));
+        assert_eq!(parse(r#"{"numbers": []}"#), Some(Some(vec![])));
+        assert_eq!(parse(r#"{"numbers": [1, "2", 3.0]}"#), Some(Some(vec![1, 2, 3])));
+        assert_eq!(parse(r#"{"numbers": 4}"#), Some(Some(vec![4])));
+        assert_eq!(parse(r#"{"numbers": ["x"]}"#), None);
     }
 
     #[test]

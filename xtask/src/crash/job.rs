@@ -41,6 +41,8 @@ pub(super) enum Step {
     Talk(String),
     /// Several different calls in one reply.
     Mixed,
+    /// A task for the board, one taken from it, and a word to another.
+    Board,
 }
 
 const MARK: &str = "job id=";
@@ -94,7 +96,8 @@ impl fmt::Display for Job {
 }
 
 /// Steps that need nobody else.
-const LOCAL: [Step; 6] = [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray];
+const LOCAL: [Step; 8] =
+    [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray, Step::Board, Step::Board];
 
 impl Step {
     fn draw(random: &mut Random, peers: &[String]) -> Self {
@@ -131,6 +134,7 @@ impl Step {
             "hurry" => Self::Hurry(about.to_owned()),
             "talk" => Self::Talk(about.to_owned()),
             "mixed" => Self::Mixed,
+            "board" => Self::Board,
             _ => return None,
         })
     }
@@ -154,6 +158,7 @@ impl fmt::Display for Step {
             Self::Hurry(peer) => write!(f, "hurry:{peer}"),
             Self::Talk(peer) => write!(f, "talk:{peer}"),
             Self::Mixed => f.write_str("mixed"),
+            Self::Board => f.write_str("board"),
         }
     }
 }

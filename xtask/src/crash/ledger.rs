@@ -2,6 +2,7 @@
 //!
 //! Pure: entries and promises in, violations out. Reading the store is left to `verify`.
 
+use super::oversight::Change;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Outcome, RunId, SessionId};
@@ -50,6 +51,14 @@ pub(super) struct Promises {
     pub(super) answers: HashMap<AskId, AskReply>,
     /// Runs of children, and the session that is to hear of their end.
     pub(super) hired: Vec<(RunId, SessionId)>,
+    /// Tasks that a person asked for, by a session of their tree.
+    pub(super) titles: Vec<(SessionId, String)>,
+    /// Changes of boards that a person was told of.
+    pub(super) changes: Vec<Change>,
+    /// Letters from elsewhere that are held.
+    pub(super) held: Vec<LetterId>,
+    /// Those that a person let in, or did not.
+    pub(super) decided: HashMap<LetterId, bool>,
 }
 
 /// The logs of all sessions.
@@ -168,6 +177,17 @@ impl Ledger {
     /// The run of this name was answered by `run`, as the log tells it.
     pub(super) fn answered_by(&self, letter: &RunId) -> Option<&RunId> {
         self.taken.get(letter.as_str()).map(|taken| &taken.run)
+    }
+
+    /// Changes of boards that calls were told of.
+    pub(super) fn board_changes(&self) -> impl Iterator<Item = Change> {
+        self.calls.values().filter_map(Made::changed)
+    }
+
+    /// Titles of tasks that calls asked for, with who did.
+    pub(super) fn board_titles(&self) -> impl Iterator<Item = (&SessionId, &str)> {
+        let adds = self.calls.values().filter(|made| made.tool == "board_add");
+        adds.filter_map(|made| Some((&made.session, made.input["title"].as_str()?)))
     }
 
     /// Everything that is not as it must be when nothing is under way.
@@ -370,10 +390,23 @@ impl Made {
             (State::Denied, _) => self.ask.is_some(),
             (State::Ok, "bash") => self.exited_well(),
             (State::Ok, _) => true,
+            // Somebody was faster, or there is nothing to take.
+            (State::Error, "board_claim" | "board_update") => {
+                matches!(self.output()["code"].as_str(), Some("not_found" | "conflict" | "denied"))
+            }
             // A child or a peer that was stopped or given up is told as an error.
             (State::Error, _) => self.settled(),
         };
         (!expected).then_some(result.output.as_str())
+    }
+
+    /// The change of a board that a good result speaks of.
+    fn changed(&self) -> Option<Change> {
+        let changes = matches!(self.tool.as_str(), "board_add" | "board_claim" | "board_update");
+        let result = self.results.first().filter(|result| changes && result.state == State::Ok)?;
+        let task: Value = serde_json::from_str(&result.output).ok()?;
+        let (number, version) = (task["number"].as_u64()?, task["version"].as_u64()?);
+        Some(Change { session: self.session.clone(), number, version })
     }
 
     fn output(&self) -> Value {
@@ -489,6 +522,23 @@ mod tests {
         check(&[INPUT, &made, &peer, &out_of_time, &peer_ended, &late, ENDED], &[], &[]);
         check(&[INPUT, &made, &peer, &out_of_time, &peer_ended, ENDED], &[], &[Kind::Lost]);
         check(&[INPUT, &made, &peer, &peer_ended, &in_time, &late, ENDED], &[], &[Kind::Doubled]);
+    }
+
+    #[test]
+    fn a_good_result_speaks_of_a_change_and_a_board_may_refuse() {
+        let session = SessionId::parse("ses_1").unwrap();
+        let made = call("call_1", "board_add", &json!({ "title": "draw" }));
+        let done = result("call_1", "ok", r#"{"number":1,"version":1}"#);
+        let mut ledger = Ledger::default();
+        for (entry, seq) in [INPUT, &made, &done, ENDED].iter().zip(1..) {
+            ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+        }
+        let expected = Change { session: session.clone(), number: 1, version: 1 };
+        assert_eq!(ledger.board_changes().collect::<Vec<_>>(), [expected]);
+        assert_eq!(ledger.board_titles().collect::<Vec<_>>(), [(&session, "draw")]);
+        let claim = call("call_1", "board_claim", &json!({}));
+        check(&[INPUT, &claim, &result("call_1", "error", r#"{"code":"not_found"}"#), ENDED], &[], &[]);
+        check(&[INPUT, &claim, &result("call_1", "error", r#"{"code":"internal"}"#), ENDED], &[], &[Kind::Wrong]);
     }
 
     #[test]

@@ -2,16 +2,18 @@
 
 use super::job::Job;
 use super::ledger::Promises;
+use super::oversight::Change;
 use super::random::Random;
 use anyhow::{Context, bail};
 use client::Client;
 use proto::letter::AskReply;
 use proto::methods::{
-    AbortInput, Accepted, Agent, AgentInput, AgentWait, AskAnswer, AsksInput, ChatAbort, ChatInput, ChatSend,
-    CreateInput, Health, Method, Nothing, PermissionsList, PermissionsReply, SessionsCreate, SessionsSpawn, SpawnInput,
-    WaitInput,
+    AbortInput, AcceptInput, Accepted, Agent, AgentInput, AgentWait, AskAnswer, AsksInput, BoardAdd, BoardAddInput,
+    BoardUpdate, BoardUpdateInput, ChatAbort, ChatInput, ChatSend, CreateInput, DeliverInput, Health, MailState,
+    MessagesAccept, MessagesDeliver, MessagesInput, MessagesList, MessagesRefuse, Method, Nothing, PermissionsList,
+    PermissionsReply, RefuseInput, SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
 };
-use proto::{Code, RunId, SessionId};
+use proto::{BoardTask, Code, LetterId, RunId, SessionId};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -125,6 +127,12 @@ impl Load {
             if random.percent(10) {
                 self.hire(&id, &accepted.session_id).await?;
             }
+            if random.percent(20) {
+                self.pin(&id, &accepted.session_id, &mut random).await?;
+            }
+            if random.percent(20) {
+                self.write_from_afar(&id, random.pick(&peers)).await?;
+            }
             if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
             }
@@ -215,6 +223,89 @@ impl Load {
         Ok(())
     }
 
+    /// A task on the session's board, and now and then a word to it.
+    async fn pin(&self, id: &str, session: &SessionId, random: &mut Random) -> anyhow::Result<()> {
+        let title = format!("pinned-{id}");
+        let key = format!("pin-{}-{id}", self.seed);
+        // Asked for before it is answered: what a crash cuts off may be there all the same.
+        self.promises().titles.push((session.clone(), title.clone()));
+        self.posted.notify_waiters();
+        let added = self
+            .call::<BoardAdd>(|| BoardAddInput {
+                session: Some(session.to_string()),
+                title: title.clone(),
+                idempotency_key: Some(key.clone()),
+                ..BoardAddInput::default()
+            })
+            .await?
+            .with_context(|| format!("`board.add` refused `{key}`"))?;
+        self.promises().changes.push(change(session, &added));
+        if random.percent(50) {
+            let noted = self
+                .call::<BoardUpdate>(|| BoardUpdateInput {
+                    session: Some(session.to_string()),
+                    number: added.number,
+                    note: Some(key.clone()),
+                    idempotency_key: Some(format!("note-{key}")),
+                    ..BoardUpdateInput::default()
+                })
+                .await?
+                .with_context(|| format!("`board.update` refused `{key}`"))?;
+            self.promises().changes.push(change(session, &noted));
+        }
+        Ok(())
+    }
+
+    /// Mail from elsewhere, which is held until a person decides.
+    async fn write_from_afar(&self, id: &str, to: &Peer) -> anyhow::Result<()> {
+        let key = format!("{}-{id}", self.seed);
+        self.posted.notify_waiters();
+        let receipt = self
+            .call::<MessagesDeliver>(|| DeliverInput {
+                id: key.clone(),
+                to: to.label.clone(),
+                from: "ses_far".into(),
+                message: format!("news of {key}"),
+                hops: 1,
+                ..DeliverInput::default()
+            })
+            .await?
+            .with_context(|| format!("`messages.deliver` refused `{key}`"))?;
+        // Whoever a person stopped is not written to.
+        if receipt.state == MailState::Refused {
+            return Ok(());
+        }
+        let letter = receipt.message_id.context("a message that is held has an id")?;
+        self.promises().held.push(LetterId::parse(&letter)?);
+        Ok(())
+    }
+
+    /// Decides about what is held, if there is any, one at a time.
+    async fn decide(&self, random: &mut Random) -> anyhow::Result<()> {
+        let input = MessagesInput { state: Some(MailState::Held), limit: Some(1), ..MessagesInput::default() };
+        let held = match self.client.call::<MessagesList>(input).await {
+            Ok(page) => page.messages,
+            Err(error) if error.is_lost() => return Ok(()),
+            Err(error) => return Err(error).context("`messages.list` broke"),
+        };
+        let Some(id) = held.into_iter().next().map(|message| message.id) else { return Ok(()) };
+        let accept = random.percent(70);
+        self.posted.notify_waiters();
+        let told = if accept {
+            self.call::<MessagesAccept>(|| AcceptInput { id: id.clone() }).await?
+        } else {
+            self.call::<MessagesRefuse>(|| RefuseInput { id: id.clone(), reason: None }).await?
+        };
+        match told {
+            Ok(_) => {}
+            // It was kept before the crash that cut its acknowledgement off.
+            Err(error) if error.code == Code::Conflict => {}
+            Err(error) => bail!("`messages.accept` or `refuse` refused `{id}`: {error}"),
+        }
+        self.promises().decided.insert(id, accept);
+        Ok(())
+    }
+
     async fn abort(&self, accepted: &Accepted, random: &mut Random) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
         let whole = random.percent(50);
@@ -265,6 +356,9 @@ impl Load {
         let mut answered = HashSet::new();
         while !stop.is_cancelled() {
             tokio::time::sleep(Duration::from_millis(10 + random.below(30))).await;
+            if random.percent(20) {
+                self.decide(&mut random).await?;
+            }
             let open = match self.client.call::<PermissionsList>(AsksInput::default()).await {
                 Ok(open) => open,
                 Err(error) if error.is_lost() => continue,
@@ -292,6 +386,10 @@ impl Load {
         }
         Ok(())
     }
+}
+
+fn change(session: &SessionId, task: &BoardTask) -> Change {
+    Change { session: session.clone(), number: task.number, version: task.version }
 }
 
 /// The directory that the sessions work in.

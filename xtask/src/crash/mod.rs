@@ -9,6 +9,7 @@ mod job;
 mod ledger;
 mod load;
 mod model;
+mod oversight;
 mod random;
 mod verify;
 
@@ -65,7 +66,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<()> {
         FakeModel::with(Options { keep: 1 }, move |received| script.reply(received))
     };
     let tools = json!({ "sessions": { "visibility": "all" }, "subagents": { "allow": ["task"] } });
-    let home = TempHome::new(&fake).config_json(json!({ "tools": tools }));
+    let home = TempHome::new(&fake).config_json(json!({ "tools": tools, "inbound": "hold" }));
     let mut suite = Suite::new(&args, program, &home, &repo, script, fake);
     let played = runtime.block_on(suite.play(&args));
     let found = match played {
@@ -246,8 +247,10 @@ impl Suite {
 
     fn tell(&self, rest: Instant) {
         let (letters, runs, calls) = self.verify.ledger.counts();
+        let (tasks, decided) = self.verify.overseen;
         eprintln!(
-            "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, rest {:.1} s",
+            "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, \
+             {tasks} tasks on boards, {decided} held letters decided, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             self.verify.ledger.given_up(),

@@ -75,6 +75,11 @@ impl Script {
                 input["delivery"] = json!("announce");
                 vec![(tool, input)]
             }
+            Step::Board => vec![
+                ("board_add", json!({ "title": token })),
+                ("board_claim", json!({})),
+                ("board_update", json!({ "number": 1, "note": token })),
+            ],
             Step::Mixed => vec![bash(leave), read, task(0), spawn(true)],
         }
     }

@@ -3,13 +3,14 @@
 //! Only while no gateway runs: one that loses power (`--power`) has writes in its own memory that no other process sees.
 
 use super::ledger::{Kind, Ledger, Promises, Violation};
+use super::oversight::{Board, check_held};
 use anyhow::Context;
 use config::Paths;
-use proto::Entry;
-use std::collections::HashMap;
+use proto::{Entry, SessionId};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use store::Store;
 use store::sqlite::Sqlite;
+use store::{BoardQuery, HeldQuery, Store};
 
 /// Entries read at once.
 const PAGE: usize = 2_000;
@@ -20,13 +21,24 @@ pub(super) struct Verify {
     cursor: u64,
     /// Prompts whose runs were looked at.
     asked: usize,
+    roots: HashMap<SessionId, SessionId>,
+    /// Tasks on all boards, and held letters that were decided, at the last look.
+    pub(super) overseen: (usize, usize),
     pub(super) ledger: Ledger,
 }
 
 impl Verify {
     pub(super) fn new(home: &Path, tokens: &Path) -> Self {
         let state = Paths::under(home).state;
-        Self { state, tokens: tokens.to_owned(), cursor: 0, asked: 0, ledger: Ledger::default() }
+        Self {
+            state,
+            tokens: tokens.to_owned(),
+            cursor: 0,
+            asked: 0,
+            roots: HashMap::new(),
+            overseen: (0, 0),
+            ledger: Ledger::default(),
+        }
     }
 
     fn open(&self) -> anyhow::Result<Sqlite> {
@@ -52,6 +64,8 @@ impl Verify {
         let mut found = self.ledger.check(promises, &self.tokens()?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
+        found.extend(self.check_boards(&store, promises).await?);
+        found.extend(self.check_mail(&store, promises).await?);
         let asks = store.asks(None).await?;
         found.extend(asks.iter().map(|ask| {
             Violation::new(
@@ -110,6 +124,44 @@ impl Verify {
         }
         self.asked = promises.prompts.len();
         Ok(found)
+    }
+
+    /// Boards as they are, against what calls and people were told of them.
+    async fn check_boards(&mut self, store: &Sqlite, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
+        let mut boards: BTreeMap<SessionId, Board> = BTreeMap::new();
+        let titles = self.ledger.board_titles().map(|(session, title)| (session.clone(), title.to_owned()));
+        let titles: Vec<(SessionId, String)> = titles.chain(promises.titles.iter().cloned()).collect();
+        let changes: Vec<_> = self.ledger.board_changes().chain(promises.changes.iter().cloned()).collect();
+        for (session, title) in titles {
+            boards.entry(self.root(store, &session).await?).or_default().titles.insert(title);
+        }
+        for change in changes {
+            boards.entry(self.root(store, &change.session).await?).or_default().told.push(change);
+        }
+        let (mut found, mut tasks) = (Vec::new(), 0);
+        for (root, mut board) in boards {
+            let all = BoardQuery { limit: usize::MAX, ..BoardQuery::default() };
+            board.tasks = store.board(&root, &all).await?;
+            tasks += board.tasks.len();
+            found.extend(board.check(&root));
+        }
+        self.overseen = (tasks, promises.decided.len());
+        Ok(found)
+    }
+
+    /// A session's root never changes.
+    async fn root(&mut self, store: &Sqlite, session: &SessionId) -> anyhow::Result<SessionId> {
+        if let Some(root) = self.roots.get(session) {
+            return Ok(root.clone());
+        }
+        let row = store.session(session).await?.with_context(|| format!("there is no session `{session}`"))?;
+        self.roots.insert(session.clone(), row.root.clone());
+        Ok(row.root)
+    }
+
+    async fn check_mail(&self, store: &Sqlite, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
+        let rows = store.held(&HeldQuery { limit: usize::MAX, ..HeldQuery::default() }).await?;
+        Ok(check_held(&rows, &promises.held, &promises.decided, |id| self.ledger.answered_by(&id.run()).is_some()))
     }
 
     fn tokens(&self) -> anyhow::Result<HashMap<String, u32>> {

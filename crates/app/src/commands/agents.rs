@@ -2,10 +2,10 @@
 
 use super::block_on;
 use crate::failure::Failure;
-use crate::home::Home;
+use crate::home::{self, Home};
 use crate::local::Reader;
 use crate::terminal;
-use proto::methods::{AgentsList, Nothing};
+use proto::methods::{AgentsList, InDirectory};
 
 /// List the agents that can be used here
 #[derive(clap::Args)]
@@ -16,8 +16,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    let home = Home::open()?;
-    let list = block_on(async { Reader::open(&home).await?.call::<AgentsList>(Nothing {}).await })?;
+    let home = Home::here()?;
+    home.warn();
+    let here = InDirectory { cwd: Some(home::current()?.display().to_string()) };
+    let list = block_on(async { Reader::open(&home).await?.call::<AgentsList>(here).await })?;
     if args.json {
         terminal::print_json(&list);
         return Ok(0);

@@ -2,11 +2,16 @@
 
 mod agents;
 mod attach;
+mod auth;
+mod board;
 mod completions;
+mod config;
 mod db;
 mod demo;
 mod history;
+mod hooks;
 mod kill;
+mod mail;
 mod models;
 mod peers;
 mod ps;
@@ -17,6 +22,7 @@ mod spawn;
 mod stop;
 mod token;
 mod tree;
+mod trust;
 mod wait;
 
 use crate::failure::{Failure, cannot};
@@ -51,12 +57,18 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Attach(attach::Args),
+    Board(board::Args),
+    Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Hooks(hooks::Args),
     Models(models::Args),
+    Config(config::Args),
+    Trust(trust::Args),
+    Auth(auth::Args),
     Token(token::Args),
     Db(db::Args),
     Demo(demo::Args),
@@ -75,12 +87,18 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Attach(args) => attach::run(args),
+            Command::Board(args) => board::run(args),
+            Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
+            Command::Config(args) => config::run(args),
+            Command::Trust(args) => trust::run(args),
+            Command::Auth(args) => auth::run(args),
             Command::Token(args) => token::run(args),
             Command::Db(args) => db::run(args),
             Command::Demo(args) => demo::run(args),

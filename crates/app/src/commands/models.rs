@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::{terminal, wiring};
+use crate::{providers, terminal};
 use llm::Listed;
 use serde_json::json;
 
@@ -15,9 +15,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    let home = Home::open()?;
-    let default = wiring::default_model(&home);
-    let models = wiring::models(&home)?.list(&default);
+    let home = Home::here()?;
+    home.warn();
+    let default = providers::default_model(&home.env, &home.loaded);
+    let models = providers::models(&home.paths, &home.env, &home.loaded)?.list(&default);
     if args.json {
         terminal::print_json(&json!({ "default": default, "models": models }));
         return Ok(0);

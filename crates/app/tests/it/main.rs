@@ -6,7 +6,10 @@ mod crash;
 mod doors;
 mod messages;
 mod neighbours;
+mod oversight;
 mod reads;
+mod talks;
+mod wires;
 
 use serde_json::Value;
 use std::ffi::OsStr;

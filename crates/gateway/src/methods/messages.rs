@@ -1,13 +1,14 @@
-//! `messages.send`, `messages.deliver` and `peers.list`: mail from people and from other gateways, and whom one can write
-//! to (C3–C5).
+//! `messages.*` and `peers.list`: mail from people and from other gateways, mail that a person oversees, and whom one can
+//! write to (C3–C5).
 
 use super::agent::run_id;
 use crate::Gateway;
 use crate::caller::calling;
 use proto::Error;
 use proto::methods::{
-    DeliverInput, Handle, MailInput, MailOutput, MailReceipt, MessagesDeliver, MessagesSend, PeersInput, PeersList,
-    PeersOutput,
+    AcceptInput, DeliverInput, Handle, MailInput, MailOutput, MailReceipt, MessageRow, MessagesAccept, MessagesDeliver,
+    MessagesInput, MessagesList, MessagesOutput, MessagesRefuse, MessagesSend, PeersInput, PeersList, PeersOutput,
+    RefuseInput,
 };
 use session::Arriving;
 use session::courier::Policy;
@@ -25,6 +26,24 @@ impl Handle<MessagesSend> for Gateway {
         let mailed = self.runtime.mail(input.session.as_deref(), id, mail).await?;
         let status = mailed.status().into();
         Ok(MailOutput { status, receipts: mailed.receipts, request_id: mailed.request })
+    }
+}
+
+impl Handle<MessagesList> for Gateway {
+    async fn handle(&self, input: MessagesInput) -> Result<MessagesOutput, Error> {
+        self.runtime.messages(&input).await
+    }
+}
+
+impl Handle<MessagesAccept> for Gateway {
+    async fn handle(&self, input: AcceptInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, true, None).await
+    }
+}
+
+impl Handle<MessagesRefuse> for Gateway {
+    async fn handle(&self, input: RefuseInput) -> Result<MessageRow, Error> {
+        self.runtime.release(&input.id, false, input.reason).await
     }
 }
 

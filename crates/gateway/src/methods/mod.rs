@@ -2,8 +2,11 @@
 
 mod agent;
 mod agents;
+mod board;
 mod chat;
+mod config;
 mod gateway;
+mod hooks;
 mod messages;
 mod permissions;
 mod sessions;

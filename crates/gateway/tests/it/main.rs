@@ -4,6 +4,7 @@ mod doors;
 mod events;
 mod hostile;
 mod methods;
+mod oversight;
 mod threats;
 mod tls;
 mod web_socket;
@@ -57,17 +58,18 @@ impl World {
 
     async fn start(dir: tempfile::TempDir, options: Serve) -> Self {
         let hub = Hub::default();
+        let models = llm::Models::new(dir.path().to_owned(), BTreeMap::new());
+        let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
         let runtime = Runtime::new(Deps {
             courier: Arc::new(session::courier::Nowhere),
             store: Arc::new(Memory::new(hub.on_kept())),
             hub,
-            models: Arc::new(llm::Models::new(dir.path().to_owned(), BTreeMap::new())),
-            agents: Agents::new(&BTreeMap::new(), None, &[]).unwrap(),
+            settings: session::Fixed::new(agents, Arc::new(models), "offline/plain"),
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
-            default_model: "offline/plain".into(),
             search: config::Search::default(),
+            hooks: config::Hooks::new(),
             between: session::Between::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };

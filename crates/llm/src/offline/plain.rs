@@ -98,12 +98,15 @@ fn pursue(instruction: &Instruction, made: &mut &[Made], tools: &Tools) -> Resul
         return Ok(End::UnknownAgent(agent.clone()));
     }
     let mut ended = None;
+    // A tool that is named need not be described: it may be one that is loaded when it is called.
+    let by_name = matches!(instruction, Instruction::Call { .. });
     for attempt in attempts(instruction, tools) {
-        if !tools.has(&attempt.tool) && !made.iter().any(|call| attempt.is(call)) {
+        let place = made.iter().position(|call| attempt.is(call, by_name));
+        if place.is_none() && !(tools.has(&attempt.tool) || by_name && !tools.0.is_empty()) {
             ended.get_or_insert(End::NotOffered(attempt.tool));
             continue;
         }
-        let Some(at) = made.iter().position(|call| attempt.is(call)) else { return Err(attempt) };
+        let Some(at) = place else { return Err(attempt) };
         let call = made[at].clone();
         *made = &made[at + 1..];
         let enough = is_enough(instruction, &call);
@@ -130,8 +133,9 @@ impl Attempt {
         Self { tool: tool.to_owned(), input }
     }
 
-    fn is(&self, call: &Made) -> bool {
-        call.tool == self.tool && call.input == self.input
+    /// Whether this is the call that was made. One that goes by another name is told by its input.
+    fn is(&self, call: &Made, by_name: bool) -> bool {
+        (call.tool == self.tool || by_name) && call.input == self.input
     }
 }
 

@@ -364,6 +364,25 @@ async fn only_offered_tools_are_called() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_not_described_is_called_by_its_name_and_only_once() {
+    let told =
+        Talk::plain().tools(&["read"]).run("call Agents {} then call b {\"x\": 1}", |_, _| Ok("done".into())).await;
+    insta::assert_snapshot!(told, @r#"
+    calls: Agents {}
+    calls: b {"x":1}
+    says: `Agents` returned:
+    done
+
+    `b` returned:
+    done
+    "#);
+    let mut talk = Talk::plain();
+    talk.user("call ToolSearch {}");
+    talk.call("c1", "tool_search", "{}", "found", false);
+    assert_eq!(talk.tools(&["read"]).says().await, "says: `ToolSearch` returned:\nfound");
+}
+
+#[tokio::test]
 async fn any_tool_is_called_by_name_and_an_agent_must_be_known() {
     let told =
         Talk::plain().run("call sessions_send {\"to\": \"a\"}; ask nobody to help", |_, _| Ok("sent".into())).await;

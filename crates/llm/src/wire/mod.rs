@@ -55,3 +55,68 @@ impl Wire {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, Model, Request};
+    use bytes::Bytes;
+    use testkit::{FakeModel, Reply};
+
+    const KEY: &str = "sk-do-not-show-me-0123456789";
+
+    fn request(provider: &dyn Provider) -> Request {
+        let messages = vec![provider.encode(&Message::user("hi"))];
+        let model = Model::new("test", 10_000, 100);
+        Request { model, system: String::new(), tools: Bytes::new(), messages, temperature: None, top_p: None }
+    }
+
+    fn base(wire: Wire, fake: &FakeModel) -> String {
+        if wire == Wire::Anthropic { fake.origin() } else { fake.base_url() }
+    }
+
+    #[tokio::test]
+    async fn t15_a_key_stays_with_its_origin_wherever_a_server_points() {
+        for wire in Wire::ALL {
+            for status in [301, 302, 303, 307, 308] {
+                let (theirs, other) = (FakeModel::start(), FakeModel::start());
+                theirs.push(Reply::raw(status, "").header("location", format!("{}/v1/steal", other.origin())));
+                let provider = wire.provider(Endpoint { key: KEY.into(), ..Endpoint::at(base(wire, &theirs)) });
+                let error = provider.stream(request(&*provider), &mut |_| {}).await.unwrap_err().to_string();
+                assert!(error.contains("redirects are not followed"), "{error}");
+                assert_eq!((theirs.count(), other.count()), (1, 0), "{wire:?} {status}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_from_a_command_is_asked_for_once_and_again_when_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = dir.path().join("count");
+        let command = format!("echo x >> {0}; echo secret-key-$(wc -l < {0})", count.display());
+        let fake = FakeModel::start();
+        let endpoint = Endpoint { key: Key::Command(command), ..Endpoint::at(fake.base_url()) };
+        let provider = Wire::OpenAiChat.provider(endpoint);
+        let sent = || fake.last().unwrap().headers["authorization"].to_str().unwrap().to_owned();
+        for _ in 0..2 {
+            provider.stream(request(&*provider), &mut |_| {}).await.unwrap();
+            assert_eq!(sent(), "Bearer secret-key-1");
+        }
+        fake.push(Reply::raw(401, r#"{"error":{"message":"secret-key-1 has expired"}}"#));
+        let error = provider.stream(request(&*provider), &mut |_| {}).await.unwrap_err().to_string();
+        assert!(error.ends_with("*** has expired"), "{error}");
+        provider.stream(request(&*provider), &mut |_| {}).await.unwrap();
+        assert_eq!(sent(), "Bearer secret-key-2");
+    }
+
+    #[test]
+    fn every_wire_is_named_as_its_format_is() {
+        use super::format::Format;
+        let names = [
+            super::anthropic::Messages::NAME,
+            super::openai_responses::Responses::NAME,
+            super::openai_chat::Chat::NAME,
+        ];
+        assert_eq!(Wire::ALL.map(Wire::as_str), names);
+    }
+}

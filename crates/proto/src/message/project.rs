@@ -145,7 +145,7 @@ fn reply_part(part: &ReplyPart) -> Option<Part> {
             call_id: call.id.clone(),
             tool: call.tool.clone(),
             state: if call.decision == Decision::Run { ToolState::Running } else { ToolState::Pending },
-            input: serde_json::from_str(call.input.get()).unwrap_or_default(),
+            input: serde_json::from_str(call.given().get()).unwrap_or_default(),
             output: None,
         },
     })

@@ -1,7 +1,7 @@
 //! Mail between sessions, as methods and tools show it (C3, C4).
 
-use crate::shape::{Chosen, Foreign, MailWords, Ref, SocketPath, Words};
-use crate::{Millis, SessionId, Status};
+use crate::shape::{Chosen, Foreign, MailWords, PageCursor, Ref, SocketPath, Words};
+use crate::{LetterId, Millis, SessionId, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,82 @@ pub enum MailState {
     Expired,
     /// Nobody is there.
     Unreachable,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MessagesInput {
+    /// `held`, `queued`, `delivered`, `refused` or `expired`; all of them without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<MailState>,
+    /// Only mail to or from this session.
+    #[serde(alias = "ref", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Ref>")]
+    pub session: Option<String>,
+    /// 50 without it, 200 at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<PageCursor>")]
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessagesOutput {
+    pub count: usize,
+    /// Newest first.
+    pub messages: Vec<MessageRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A letter from one session to another, here or elsewhere.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MessageRow {
+    pub id: LetterId,
+    /// The sending session, or where it came from.
+    pub from: String,
+    pub to: SessionId,
+    pub state: MailState,
+    pub posted_at: Millis,
+    /// When a held one can no longer be accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
+    /// When it was taken into the receiver's log, and where it is in there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// When a person decided about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Millis>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it says, shortened, while it is held or queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AcceptInput {
+    /// The held message.
+    pub id: LetterId,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RefuseInput {
+    /// The held message.
+    pub id: LetterId,
+    /// Kept with it, at most 1,000 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1000))]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

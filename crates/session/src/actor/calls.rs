@@ -1,5 +1,6 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
+use super::hooked::Remark;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
@@ -48,10 +49,22 @@ pub(super) struct Called {
 
 impl Actor {
     /// Finds the tool, reads the arguments, and asks the rules.
-    pub(super) fn judge(&self, wire_id: Option<String>, name: &str, input: Box<RawValue>, asked: Asked) -> Judged {
-        let id = CallId::new();
+    pub(super) fn judge(
+        &self,
+        wire_id: Option<String>,
+        name: &str,
+        input: Box<RawValue>,
+        asked: Asked,
+        remark: Option<Remark>,
+    ) -> Judged {
+        let Remark { call: id, stopped, changed } = remark.unwrap_or_default();
+        let given = changed.as_ref().unwrap_or(&input);
         let (tool, verdict) = match tools::find(name) {
-            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, &input, asked))),
+            Some(tool) if let Some(why) = stopped => {
+                let refusal = Verdict::Refuse(State::Denied, format!("a hook of the user said no: {why}"));
+                (tool.spec().name.to_owned(), in_json(tool, refusal))
+            }
+            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, given, asked))),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
         let decision = match verdict {
@@ -59,7 +72,7 @@ impl Actor {
             Verdict::Ask(_) => Decision::Ask,
             Verdict::Refuse(..) => Decision::Deny,
         };
-        Judged { call: Call { id, tool, input, decision, wire_id }, verdict }
+        Judged { call: Call { id, tool, input, changed, decision, wire_id }, verdict }
     }
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
@@ -180,7 +193,10 @@ impl Actor {
     pub(super) fn begin(&mut self, calls: Vec<Judged>) {
         for judged in calls {
             match judged.verdict {
-                Verdict::Run(tool) => self.start(tool, judged.call.id, judged.call.input),
+                Verdict::Run(tool) => {
+                    let input = judged.call.given().to_owned();
+                    self.start(tool, judged.call.id, input);
+                }
                 Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
                 Verdict::Refuse(..) => {}
             }
@@ -192,7 +208,7 @@ impl Actor {
         let doors = Arc::new(self.doors(&call));
         let cx = self.context_with(&call, &doors);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
-        let (cancel, id) = (self.work.clone(), call.clone());
+        let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {
@@ -208,7 +224,12 @@ impl Actor {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
             };
-            Outcome::Called(Called { call, result, effects: doors.effects(), ms: begun.elapsed().as_millis() as u64 })
+            let ms = begun.elapsed().as_millis() as u64;
+            let result = match after {
+                Some(after) => after.run(result, ms, &cancel).await,
+                None => result,
+            };
+            Outcome::Called(Called { call, result, effects: doors.effects(), ms })
         });
         self.running.insert(task.id(), id);
     }
@@ -288,7 +309,7 @@ impl Actor {
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
             // The agent `plan` hands over to the one that does the work.
             Becomes::Working => {
-                let agent = self.rt.agents.default_agent().to_owned();
+                let agent = self.role.here.agents.default_agent().to_owned();
                 batch.row.agent = Some(agent.clone());
                 switch.agent = Some(agent);
             }
@@ -356,7 +377,7 @@ impl Actor {
             return;
         };
         let result = match tools::find(&call.tool) {
-            Some(tool) => tool.settle(&call.input, &Waited { waiting: &waiting, finished }),
+            Some(tool) => tool.settle(call.given(), &Waited { waiting: &waiting, finished }),
             None => Ok(Output::text(finished.text.clone())),
         };
         let mut entry = self.outcome(&settled.call, &result, finished.ms);
@@ -428,6 +449,7 @@ impl Actor {
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),
+            board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
         }

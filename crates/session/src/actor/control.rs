@@ -85,7 +85,7 @@ impl Actor {
         let Some(open) = self.view.find(call) else { return };
         let call = open.call.clone();
         if let Some(tool) = tools::find(&call.tool) {
-            self.start(tool, call.id.clone(), call.input.clone());
+            self.start(tool, call.id.clone(), call.given().to_owned());
         }
     }
 
@@ -258,7 +258,7 @@ impl Actor {
                 batch.entries.push(result(&open.call.id, State::Denied, why.into()));
                 continue;
             }
-            let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(&open.call.input, waiting));
+            let given_up = tools::find(&open.call.tool).map(|tool| tool.give_up(open.call.given(), waiting));
             let given_up = given_up.unwrap_or_else(|| Err(tools::Error::tell("the wait ended without an answer")));
             batch.entries.push(self.outcome(&open.call.id, &given_up, 0));
         }

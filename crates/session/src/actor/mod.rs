@@ -7,6 +7,7 @@
 mod again;
 mod calls;
 mod control;
+mod hooked;
 mod money;
 mod role;
 mod runs;
@@ -23,8 +24,9 @@ use crate::transcript::Transcript;
 use crate::view::View;
 use crate::{fork, now, registry::Registry};
 use calls::Called;
+use hooked::Weighed;
 use proto::letter::Report;
-use proto::{CallId, Entry, Event, SessionId};
+use proto::{CallId, Entry, Event, RunId, SessionId};
 pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Batch, Fence, RunChange, Session};
 use think::Mind;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// How long an idle session stays in memory, so that a person's next prompt finds it warm.
@@ -79,7 +81,10 @@ impl From<store::Error> for Stop {
 
 /// What a task of this actor came back with.
 enum Outcome {
+    /// The hooks of a run's beginning, and why it must not be.
+    Greeted(Option<String>),
     Said(Option<Result<llm::Reply, llm::Error>>),
+    Weighed(Box<Weighed>),
     Called(Called),
 }
 
@@ -108,6 +113,12 @@ pub(crate) struct Actor {
     report: Option<Report>,
     /// Children that calls have prepared and no commit has made yet.
     planned: Arc<AtomicU64>,
+    /// The run whose beginning hooks were told.
+    greeted: Option<RunId>,
+    /// It has answered nothing yet.
+    new: bool,
+    /// What hooks are being told; the next news waits for it.
+    telling: Option<JoinHandle<()>>,
     /// Since when the open question whether it may be shut down has been awake here.
     asked_to_end: Option<proto::Millis>,
     /// What was left to spend at the last look.
@@ -148,6 +159,7 @@ impl Actor {
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
         let entries = fork::standing(&awake.row, awake.entries);
         let view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let new = is_new(&awake.row, &entries);
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
@@ -167,6 +179,9 @@ impl Actor {
             report: None,
             planned: Arc::default(),
             look: None,
+            greeted: None,
+            new,
+            telling: None,
             asked_to_end: view.shutdown().map(|_| now()),
             rt,
             handle,
@@ -218,6 +233,7 @@ impl Actor {
                 return Ok(());
             }
             match next {
+                Next::RunSubtask | Next::Conclude | Next::CallModel if self.greet() => return Ok(()),
                 Next::Obey => self.obey().await?,
                 Next::Settle | Next::Rest => return Ok(()),
                 Next::Take(count) => self.take(count).await?,
@@ -250,7 +266,9 @@ impl Actor {
                     self.running.remove(&id);
                     called.push(outcome);
                 }
+                Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
+                Ok((_, Outcome::Weighed(weighed))) => self.weighed(*weighed).await?,
                 Err(error) => called.extend(self.panicked(&error)),
             }
             next = self.tasks.try_join_next_with_id();
@@ -267,6 +285,7 @@ impl Actor {
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
         let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
+        let news = self.news(&batch);
         let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
@@ -285,9 +304,11 @@ impl Actor {
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
+        committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {
             self.rt.outbox.notify_one();
         }
+        news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
         }
@@ -418,6 +439,14 @@ impl Talk {
             Self::Ready(transcript) => entries.iter().for_each(|entry| transcript.apply(entry)),
         }
     }
+}
+
+/// Whether a session has answered nothing of its own: what it shares with the one it was forked from does not count.
+fn is_new(row: &Session, entries: &[proto::entry::Stored]) -> bool {
+    let shared = row.fork.as_ref().map_or(0, |fork| fork.seq);
+    let own = |stored: &&proto::entry::Stored| stored.seq > shared;
+    row.base <= shared
+        && !entries.iter().filter(own).any(|stored| matches!(stored.entry, Entry::Reply(_) | Entry::Ended(_)))
 }
 
 /// Runs that a batch ends or lets join another.

@@ -3,6 +3,7 @@
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
+use crate::settings::Here;
 use crate::toolbox::{Deferral, Toolbox};
 use proto::Action;
 use rules::Policy;
@@ -22,19 +23,22 @@ pub(crate) struct Role {
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
     pub(super) toolbox: Arc<Toolbox>,
+    /// What holds in `dir`, as of when the role was taken.
+    pub(crate) here: Arc<Here>,
 }
 
 impl Role {
     /// An agent that is gone from the configuration falls back to the default one.
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
-        let profile = rt.agents.get(agent).or_else(|_| rt.agents.get(rt.agents.default_agent()));
+        let here = rt.here(&row.cwd);
+        let profile = here.agents.get(agent).or_else(|_| here.agents.get(here.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
         let grant = Grant::read(&row.policy);
-        let (mode, policy) = (grant.mode, grant.policy(&profile, &rt.agents));
+        let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents));
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
-        let agents = rt.agents.list().filter(|a| may_start(a)).map(info).collect();
+        let agents = here.agents.list().filter(|a| may_start(a)).map(info).collect();
         let mut audience = Audience { agents, coordinates: false };
         let shown = |tool: &&'static dyn AnyTool| {
             let spec = tool.spec();
@@ -44,12 +48,12 @@ impl Role {
         };
         let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();
         audience.coordinates = tools.iter().all(|tool| directs(tool.spec().name));
-        let context = || rt.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
+        let context = || here.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
         let deferral = Deferral { search: rt.search, forking: row.fork.is_none(), context: &context };
         let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        Self { worktree: worktree(&dir), dir, toolbox, policy: Arc::new(policy), mode, sandboxed, profile }
+        Self { worktree: worktree(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
     }
 
     /// What the rules and the mode say to one thing a call wants.
@@ -96,6 +100,7 @@ impl Role {
         if let Some(parent) = &row.parent {
             text.push_str(&format!(" You were started by the session `{parent}`, which gets your final answer."));
         }
+        text.push_str(&self.here.briefing());
         if !deferred.is_empty() {
             text.push_str(&format!(
                 "\n\nThere are more tools than the ones described to you. Fetch what you need with `tool_search` before you \

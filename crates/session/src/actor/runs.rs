@@ -11,6 +11,7 @@ use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Send
 use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
 /// Restarts a run may survive without its log growing in between; then something in it is the cause.
@@ -70,6 +71,9 @@ impl Actor {
         let report = letters.first().and_then(|letter| letter.report.clone());
         let by_person = letters.first().is_some_and(|letter| letter.from == Sender::Person);
         let mut batch = Batch::default();
+        // Settings that were changed count from the next run on. A child works within its parent's.
+        let looks = current.is_none() && self.row.parent.is_none();
+        let changed = looks && !Arc::ptr_eq(&self.rt.fresh(&self.row.cwd), &self.role.here);
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
             let mut input = self.input(&mut batch.row, &letter, &run);
@@ -101,7 +105,7 @@ impl Actor {
             batch.row.run = Some(batch.consume.first().map(LetterId::run));
             (batch.row.activity, batch.row.started, batch.row.ended) = (Some(at), Some(at), Some(None));
         }
-        let new_role = batch.row.agent.is_some();
+        let new_role = changed || batch.row.agent.is_some();
         self.commit(batch).await?;
         // What came in may be the end of somebody who spent as well.
         self.look = None;
@@ -124,7 +128,7 @@ impl Actor {
             }
         };
         let (shutdown, purse) = (prompt.shutdown.clone(), paid_by(&letter.body));
-        let asked = prompt.agent.filter(|agent| self.rt.agents.get(agent).is_ok());
+        let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
         if let Some(agent) = asked.as_ref().filter(|agent| **agent != self.row.agent) {
             row.agent = Some(agent.clone());
         }

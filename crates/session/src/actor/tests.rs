@@ -5,6 +5,7 @@ use super::runs::Ending;
 use super::{Actor, Handle};
 use crate::doors::{Effects, new_row};
 use crate::grant::Grant;
+use crate::settings::Fixed;
 use crate::{Agents, Between, Deps, Hub, Runtime};
 use async_trait::async_trait;
 use proto::entry::{Call, Decision, Finish, Input, On, Reply, ReplyPart, State, Waiting};
@@ -28,17 +29,18 @@ impl Processes for NoProcesses {
 
 fn runtime() -> Runtime {
     let hub = Hub::default();
+    let models = llm::Models::new("scripts".into(), BTreeMap::new());
+    let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
+        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
-        models: Arc::new(llm::Models::new("scripts".into(), BTreeMap::new())),
-        agents: Agents::new(&BTreeMap::new(), None, &[]).unwrap(),
+        settings: Fixed::new(agents, Arc::new(models), "offline/plain"),
         limits: config::Limits::default(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
-        default_model: "offline/plain".into(),
         between: Between::default(),
     })
 }
@@ -65,7 +67,14 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         shutdown: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
-    let call = Call { id: call.clone(), tool: tool.into(), input: input_json, decision: Decision::Run, wire_id: None };
+    let call = Call {
+        id: call.clone(),
+        tool: tool.into(),
+        input: input_json,
+        changed: None,
+        decision: Decision::Run,
+        wire_id: None,
+    };
     let reply = Reply {
         step: 1,
         parts: vec![ReplyPart::Call(call)],
@@ -87,7 +96,7 @@ async fn stored(rt: &Runtime, batch: Batch) -> Session {
 
 async fn actor(rt: &Runtime, session: &SessionId) -> Actor {
     let awake = rt.store().wake(session).await.unwrap();
-    Actor::of(rt.inner(), Arc::new(Handle::default()), awake)
+    Actor::of(rt.inner().clone(), Arc::new(Handle::default()), awake)
 }
 
 fn letter(to: &SessionId, class: Class, body: Body) -> Post {

@@ -1,6 +1,7 @@
 //! Asking the model, and making of its reply an entry and calls.
 
 use super::calls::Judged;
+use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
@@ -106,7 +107,7 @@ impl Actor {
     /// Makes sure that the model, its tool list and the conversation in its format are at hand.
     async fn ready(&mut self, name: &str) -> Result<Result<(), proto::Error>, Stop> {
         if self.mind.as_ref().is_none_or(|mind| mind.name != name) {
-            let (provider, model) = match self.rt.model(name) {
+            let (provider, model) = match self.role.here.model(name) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(error)),
             };
@@ -171,7 +172,7 @@ impl Actor {
             Some(Ok(reply)) => {
                 self.tried = 0;
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
-                self.record(reply, model, Asked::ByTheModel).await
+                self.weigh(reply, model, Asked::ByTheModel).await
             }
             Some(Err(llm::Error::Overflow(_))) => {
                 let pending =
@@ -198,14 +199,19 @@ impl Actor {
         };
         let parts = self.view.subtasks().iter().map(call).collect();
         let reply = llm::Reply { parts, usage: Usage::default(), finish: Finish::ToolCalls };
-        self.record(reply, String::new(), Asked::ByThePerson).await
+        self.weigh(reply, String::new(), Asked::ByThePerson).await
     }
 
     /// Stores a reply with the calls it makes, and only then starts them. A reply that ends the turn ends the run in the
     /// same commit, unless letters came in meanwhile.
-    async fn record(&mut self, reply: llm::Reply, model: String, asked: Asked) -> Result<(), Stop> {
-        let judged: Vec<(Part, Option<Judged>)> =
-            reply.parts.into_iter().map(|part| self.judged(part, asked)).collect();
+    pub(super) async fn record(&mut self, weighed: Weighed) -> Result<(), Stop> {
+        let Weighed { reply, model, asked, remarks } = weighed;
+        let mut remarks = remarks.into_iter();
+        let judge = |part: Part| {
+            let call = self.judged(&part, asked, remarks.next().flatten());
+            (part, call)
+        };
+        let judged: Vec<(Part, Option<Judged>)> = reply.parts.into_iter().map(judge).collect();
         let mut batch = Batch::default();
         let steps = self.view.answering().map_or(0, |now| now.steps);
         let said_by_a_model = !model.is_empty() && self.view.told().is_none();
@@ -245,12 +251,12 @@ impl Actor {
         self.commit(batch).await
     }
 
-    fn judged(&self, part: Part, asked: Asked) -> (Part, Option<Judged>) {
-        let call = match &part {
-            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked)),
+    /// A call with what the rules and the hooks say to it; other parts are none.
+    pub(super) fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
+        match part {
+            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
             Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
-        };
-        (part, call)
+        }
     }
 
     /// There is no room left in the context. Compaction itself is not built yet, so the run ends and says so.

@@ -141,6 +141,7 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         steps: None,
         rules: all,
         tools: Vec::new(),
+        ceilings: config::Ceilings::default(),
         isolated: None,
         named: own,
     }

@@ -2,7 +2,7 @@
 
 mod builtin;
 
-use config::Mode;
+use config::{Ceilings, Mode};
 use proto::{Error, Rule};
 use std::collections::BTreeMap;
 
@@ -27,6 +27,8 @@ pub struct Profile {
     pub rules: Vec<Rule>,
     /// Narrows the tools it is shown: the last entry that matches a name decides. Not inherited by children.
     pub tools: Vec<(String, bool)>,
+    /// What of its rules nothing lifts: the administrator's, and those of a repository that is not trusted.
+    pub ceilings: Ceilings,
     /// Its sessions reach nothing but what they start; unset, the settings for all say.
     pub isolated: Option<bool>,
     /// Rules that were written for this agent by name; a child may only spawn when they speak of `task`.
@@ -79,8 +81,8 @@ impl Profile {
 pub struct Agents {
     profiles: BTreeMap<String, Profile>,
     default: String,
-    /// The user's global rules: what they deny stays denied.
-    global: Vec<Rule>,
+    /// Rules for all agents that nothing below can lift.
+    ceilings: Ceilings,
 }
 
 impl Agents {
@@ -101,7 +103,19 @@ impl Agents {
             profiles.insert(name, configured(base, agent));
         }
         let default = default_of(&profiles, default_agent, config)?;
-        Ok(Self { profiles, default, global: user_rules.to_vec() })
+        let ceilings = Ceilings { user: user_rules.clone(), ..Ceilings::default() };
+        Ok(Self { profiles, default, ceilings })
+    }
+
+    /// The same agents below these ceilings instead of the user's rules alone.
+    pub fn under(mut self, ceilings: &Ceilings) -> Self {
+        self.ceilings = expanded(ceilings);
+        self
+    }
+
+    /// Lays one more set of rules over everything: the stricter answer counts.
+    pub(crate) fn narrow(&mut self, rules: &[Rule]) {
+        self.ceilings.narrowing.extend_from_slice(rules);
     }
 
     pub fn list(&self) -> impl Iterator<Item = &Profile> {
@@ -112,9 +126,19 @@ impl Agents {
         &self.default
     }
 
-    /// The user's global rules, as a ceiling.
-    pub fn global(&self) -> &[Rule] {
-        &self.global
+    /// Rules for all agents that nothing below can lift.
+    pub fn ceilings(&self) -> &Ceilings {
+        &self.ceilings
+    }
+
+    /// The name of an agent that work can be handed to.
+    pub(crate) fn child(&self, name: &str) -> Result<&str, Error> {
+        let profile = self.get(name)?;
+        if !profile.can_be_child() {
+            let why = format!("`{}` is an agent one talks to; work cannot be handed to it", profile.name);
+            return Err(Error::invalid(why).hint("name a subagent, such as `general`"));
+        }
+        Ok(&profile.name)
     }
 
     pub fn get(&self, name: &str) -> Result<&Profile, Error> {
@@ -143,13 +167,28 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.steps = agent.steps.or(base.steps);
     base.isolated = agent.isolated.or(base.isolated);
     let names = |(name, wanted): &(String, bool)| {
-        tools::groups::expand(name).into_iter().map(|n| (n, *wanted)).collect::<Vec<_>>()
+        tools::groups::expand(name).into_iter().map(|name| (tool(name), *wanted)).collect::<Vec<_>>()
     };
     base.tools.extend(agent.tools.iter().flat_map(names));
     let own = tools::groups::expand_rules(&agent.permission);
+    base.ceilings = expanded(&agent.ceilings);
     base.rules.extend(own.iter().cloned());
     base.named.extend(own);
     base
+}
+
+/// A tool by the name it has here: other programs write `Read` and `LS`.
+fn tool(name: String) -> String {
+    tools::find(&name).map_or(name, |tool| tool.spec().name.to_owned())
+}
+
+fn expanded(ceilings: &Ceilings) -> Ceilings {
+    let expand = |rules: &[Rule]| tools::groups::expand_rules(rules);
+    Ceilings {
+        user: expand(&ceilings.user),
+        managed: expand(&ceilings.managed),
+        narrowing: expand(&ceilings.narrowing),
+    }
 }
 
 fn default_of(

@@ -59,6 +59,7 @@ fn reply(text: &str, calls: &[(&str, Decision)], tokens: u64) -> Entry {
             id: CallId::parse(id).unwrap(),
             tool: "read".into(),
             input: serde_json::value::to_raw_value(&serde_json::json!({})).unwrap(),
+            changed: None,
             decision: *decision,
             wire_id: None,
         }));

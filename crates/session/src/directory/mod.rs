@@ -159,7 +159,8 @@ impl Directory<'_> {
 impl Inner {
     /// A key as models and people are shown it.
     pub(crate) fn display_key(&self, key: &str) -> String {
-        Key::parse(key).map_or_else(|_| key.to_owned(), |key| key.display(self.agents.default_agent()))
+        Key::parse(key)
+            .map_or_else(|_| key.to_owned(), |key| key.display(self.settings.global().agents.default_agent()))
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         None => None,
     };
     let model = rt.model_of(&session);
-    let window = rt.model(&model).map_or(0, |(_, model)| model.context);
+    let window = role.here.model(&model).map_or(0, |(_, model)| model.context);
     // One that rests has before it what its next run will have.
     let purses = match &session.run {
         Some(run) => rt.store.purses(run).await?,

@@ -3,6 +3,7 @@
 //! Nothing is written here. Children and letters are prepared, and the commit of the call makes them exist: a crash leaves
 //! either the call's outcome with all that follows from it, or neither.
 
+mod board;
 pub(crate) mod conversation;
 pub(crate) mod mail;
 mod office;
@@ -114,7 +115,8 @@ impl tools::Directory for Doors {
 
     fn agents(&self) -> Vec<AgentRow> {
         let allowed = |name: &str| self.caller.policy.judge("task", name).action != Action::Deny;
-        let agents = self.rt.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
+        let here = self.rt.here(&self.caller.row.cwd);
+        let agents = here.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
         agents.map(crate::agents::Profile::row).collect()
     }
 

@@ -3,18 +3,20 @@
 use super::mail::Author;
 use super::{Doors, conversation, short};
 use crate::directory::Guard;
+use crate::hooks::{Happening, On, Scene};
 use crate::{brake, now};
 use async_trait::async_trait;
 use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
 use rules::access::{Act, explain};
 use store::{Find, Post, Session};
+use tokio_util::sync::CancellationToken;
 use tools::Office;
-use tools::doors::{Delivery, Mail, Mailed, Message, Sent, Unsent};
+use tools::doors::{Delivery, Mail, Mailed, Message, Say, Sent, Unsent};
 
 #[async_trait]
 impl Office for Doors {
-    async fn send(&self, message: Message) -> Result<Sent, Unsent> {
+    async fn send(&self, mut message: Message) -> Result<Sent, Unsent> {
         // From the call's id: whatever happens, one call sends one letter.
         let run = LetterId::derived("run_", self.call.as_str()).run();
         let unsent = |key: Option<String>| move |error: Error| Unsent { run: RunId::new(), key, error };
@@ -29,14 +31,22 @@ impl Office for Doors {
         }
         self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
         self.check_load(&target).map_err(unsent(Some(key.clone())))?;
+        if let Some(text) = self.hooked(&key, &message.text).await.map_err(unsent(Some(key.clone())))? {
+            message.text = text;
+        }
         let post = self.post(&run, &target, &message);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
     }
 
-    async fn mail(&self, mail: Mail) -> Result<Mailed, Error> {
+    async fn mail(&self, mut mail: Mail) -> Result<Mailed, Error> {
         let caller = &self.caller;
         self.rt.brake.pass(brake::MESSAGES, &caller.row.id, None, now())?;
+        if let Say::Text(text) = &mail.say
+            && let Some(text) = self.hooked(&mail.to, text).await?
+        {
+            mail.say = Say::Text(text);
+        }
         let author = Author {
             session: Some(&caller.row),
             tree: Some(&caller.row),
@@ -85,6 +95,21 @@ impl Office for Doors {
 }
 
 impl Doors {
+    /// Lets hooks read a message before it is sent: they may change its text or say no.
+    async fn hooked(&self, to: &str, text: &str) -> Result<Option<String>, Error> {
+        let hooks = &self.rt.hooks;
+        if !hooks.hear(On::MessageSent, to) {
+            return Ok(None);
+        }
+        let fields = serde_json::json!({ "to": to, "callId": self.call, "message": text });
+        let happening = Happening { on: On::MessageSent, about: to.to_owned(), fields };
+        let said = hooks.run(&Scene::of(&self.caller.row), happening, &CancellationToken::new()).await;
+        match said.stopped {
+            Some(why) => Err(Error::new(Code::Denied, format!("a hook of the user said no: {why}"))),
+            None => Ok(said.changed.and_then(|text| text.as_str().map(str::to_owned))),
+        }
+    }
+
     /// Who is meant: by key, or by label.
     async fn target(&self, message: &Message) -> Result<Session, Error> {
         match (&message.key, &message.label) {

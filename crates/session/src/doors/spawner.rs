@@ -7,6 +7,7 @@ use crate::budget::{self, Budget};
 use crate::grant::Grant;
 use crate::now;
 use crate::runtime::{Inner, directory};
+use crate::settings::Here;
 use async_trait::async_trait;
 use proto::letter::{Allotment, Prompt, Provenance, Purse, Report, Sender};
 use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, RunId, SessionId, Status};
@@ -15,7 +16,7 @@ use rules::mode::{MODES, Mode};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Post, Session};
 use tools::doors::Attachment;
@@ -76,9 +77,10 @@ impl Spawner for Doors {
 impl Inner {
     /// Checks a request in the order of the contract (S8) and prepares the child.
     pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
-        let profile = if request.fork { self.fork_as(&order)? } else { self.agent_for(&order, &request)? };
+        let here = self.settings.at(Path::new(&order.parent.cwd))?;
+        let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
         if let Some(model) = &request.model {
-            self.model(model)?;
+            here.model(model)?;
         }
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
         let name = request.name.as_deref().map(agent_name).transpose()?;
@@ -135,35 +137,6 @@ impl Inner {
             attachments,
         };
         Ok(Child { open, post: Post { letter, person: false, queue: Some(self.limits.queue) }, spawned })
-    }
-
-    fn agent_for(&self, order: &Order<'_>, request: &Spawn) -> Result<&Profile, Error> {
-        let name = request.agent.as_deref().unwrap_or(&order.parent.owner);
-        let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
-        let Some(profile) = self.agents.get(name).ok().filter(usable) else {
-            let can: Vec<&str> = self.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
-            let name: String = name.chars().take(64).collect();
-            let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
-            return Err(Error::not_found(why));
-        };
-        if order.policy.judge("task", &profile.name).action == Action::Deny {
-            let why = format!("this session may not start the agent `{}`", profile.name);
-            return Err(Error::new(Code::ForbiddenAgent, why));
-        }
-        Ok(profile)
-    }
-
-    /// A fork goes on as what its parent is, and never forks itself: nobody would know which of them is meant.
-    fn fork_as(&self, order: &Order<'_>) -> Result<&Profile, Error> {
-        let parent = order.parent;
-        if parent.fork.as_ref().is_some_and(|fork| parent.parent.as_ref() == Some(&fork.of)) {
-            let why = "a fork cannot fork: start a fresh agent with `subagent_type`, or do it yourself";
-            return Err(Error::new(Code::ForbiddenDepth, why));
-        }
-        if order.policy.judge("task", tools::agent::FORK).action == Action::Deny {
-            return Err(Error::new(Code::ForbiddenAgent, "this session may not fork itself"));
-        }
-        self.agents.get(&parent.agent)
     }
 
     /// The commit would refuse it as well; here the caller can still be told what to do.
@@ -295,6 +268,35 @@ impl Inner {
     fn attachments(&self, session: &SessionId) -> PathBuf {
         self.outputs.join("attachments").join(session.as_str())
     }
+}
+
+fn agent_for<'h>(order: &Order<'_>, request: &Spawn, here: &'h Here) -> Result<&'h Profile, Error> {
+    let name = request.agent.as_deref().unwrap_or(&order.parent.owner);
+    let usable = |profile: &&Profile| !profile.hidden && (!request.subagents_only || profile.can_be_child());
+    let Some(profile) = here.agents.get(name).ok().filter(usable) else {
+        let can: Vec<&str> = here.agents.list().filter(usable).map(|profile| profile.name.as_str()).collect();
+        let name: String = name.chars().take(64).collect();
+        let why = format!("there is no agent `{name}` to hand work to; there is: {}", can.join(", "));
+        return Err(Error::not_found(why));
+    };
+    if order.policy.judge("task", &profile.name).action == Action::Deny {
+        let why = format!("this session may not start the agent `{}`", profile.name);
+        return Err(Error::new(Code::ForbiddenAgent, why));
+    }
+    Ok(profile)
+}
+
+/// A fork goes on as what its parent is, and never forks itself: nobody would know which of them is meant.
+fn fork_as<'h>(order: &Order<'_>, here: &'h Here) -> Result<&'h Profile, Error> {
+    let parent = order.parent;
+    if parent.fork.as_ref().is_some_and(|fork| parent.parent.as_ref() == Some(&fork.of)) {
+        let why = "a fork cannot fork: start a fresh agent with `subagent_type`, or do it yourself";
+        return Err(Error::new(Code::ForbiddenDepth, why));
+    }
+    if order.policy.judge("task", tools::agent::FORK).action == Action::Deny {
+        return Err(Error::new(Code::ForbiddenAgent, "this session may not fork itself"));
+    }
+    here.agents.get(&parent.agent)
 }
 
 /// The mode that is asked for; without one a child plans when its parent does, and else asks.

@@ -1,8 +1,10 @@
 //! Whole sessions: a script goes in at the model's end, what a person would see comes out.
 
 mod access;
+mod board;
 mod children;
 mod crashes;
+mod hooks;
 mod letters;
 mod limits;
 mod mail;

@@ -1,6 +1,7 @@
 //! The same conversation on every wire, and what happens when a model's server fails for the moment.
 
 use crate::world::World;
+use convoke_session::hub::{Seen, Watching, What};
 use convoke_session::{NewPrompt, NewSession, Target};
 use proto::letter::InputPart;
 use proto::{Outcome, Status};
@@ -26,9 +27,13 @@ fn loops(received: &Received) -> Reply {
 }
 
 async fn prompt(world: &World, wire: Wire, text: &str, files: Vec<InputPart>) -> convoke_session::Posted {
+    prompt_on(world, wire.as_str(), text, files).await
+}
+
+async fn prompt_on(world: &World, provider: &str, text: &str, files: Vec<InputPart>) -> convoke_session::Posted {
     let cwd = world.repo.path().to_str().unwrap().to_owned();
     let target = Target::New(NewSession { cwd, ..NewSession::default() });
-    let model = Some(format!("{}/m1", wire.as_str()));
+    let model = Some(format!("{provider}/m1"));
     let prompt = NewPrompt { target, text: text.to_owned(), agent: None, model, run: None, steer: true };
     world.rt.prompt_with(prompt, files).await.unwrap()
 }
@@ -172,7 +177,7 @@ fn fails_twice(received: &Received) -> Reply {
 async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_answer() {
     for wire in Wire::ALL {
         let world = World::new(fails_twice).await;
-        let events = world.hub.watch(convoke_session::hub::What::Everything);
+        let events = world.hub.watch(What::Everything);
         let posted = prompt(&world, wire, "one", Vec::new()).await;
         assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
         assert_eq!(world.transcript(&posted.session.id).await, "user    one\nmodel   whole\nrun     ended: ok\n");
@@ -189,12 +194,12 @@ async fn a_server_that_fails_for_the_moment_is_asked_again_and_leaves_no_half_an
 }
 
 /// Reads on until something is told.
-async fn until_told(events: &convoke_session::hub::Watching, words: &str) {
+async fn until_told(events: &Watching, words: &str) {
     while told(&events.next().await.expect("a quick reader is never behind")).as_deref() != Some(words) {}
 }
 
 /// A status or a retry, in short.
-fn told(seen: &convoke_session::Seen) -> Option<String> {
+fn told(seen: &Seen) -> Option<String> {
     let event: serde_json::Value = serde_json::from_str(&seen.json).unwrap();
     match event["type"].as_str().unwrap() {
         "status" => event["status"].as_str().map(str::to_owned),
@@ -226,7 +231,7 @@ async fn a_session_that_waits_to_try_again_holds_no_slot_and_obeys() {
             _ => Reply::text("served"),
         })
         .await;
-    let events = world.hub.watch(convoke_session::hub::What::Everything);
+    let events = world.hub.watch(What::Everything);
     let patient = prompt(&world, Wire::OpenAiChat, "patient", Vec::new()).await;
     until_told(&events, "retry 1").await;
     let row = world.store.session(&patient.session.id).await.unwrap().unwrap();
@@ -245,9 +250,34 @@ async fn a_restart_in_the_wait_asks_at_once() {
         _ => Reply::text("whole"),
     })
     .await;
-    let events = world.hub.watch(convoke_session::hub::What::Everything);
+    let events = world.hub.watch(What::Everything);
     let posted = prompt(&world, Wire::OpenAiResponses, "one", Vec::new()).await;
     until_told(&events, "retry 1").await;
     world.restart().await;
     assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+}
+
+/// Two slots, and a server that takes one request at a time: who waits for it leaves the other slot to others.
+#[tokio::test]
+async fn a_crowd_before_one_server_does_not_sit_on_the_slots_of_others() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let limits = config::Limits { gateway: 2, ..config::Limits::default() };
+    let world = World::with(limits, std::collections::BTreeMap::new(), move |received| {
+        let reply = Reply::text("served");
+        if received.last("user").as_deref() == Some("crowd") { reply.gated(held.clone()) } else { reply }
+    })
+    .await;
+    let mut crowd = vec![prompt_on(&world, "narrow", "crowd", Vec::new()).await];
+    world.fake.wait_for(1).await;
+    for _ in 0..3 {
+        crowd.push(prompt_on(&world, "narrow", "crowd", Vec::new()).await);
+    }
+    let other = prompt_on(&world, "fake", "other", Vec::new()).await;
+    assert_eq!(world.end(&other.run).await.outcome, Some(Outcome::Ok));
+    assert_eq!(world.fake.count(), 2, "the crowd is served one by one");
+    gate.open();
+    for posted in crowd {
+        assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    }
 }

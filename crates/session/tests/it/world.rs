@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<String, config::Agent>,
     /// `tools.sessions.visibility`.
     sight: Value,
+    pub(crate) hooks: config::Hooks,
+    pub(crate) processes: Arc<dyn Processes>,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -52,13 +54,32 @@ impl World {
         agents: BTreeMap<String, config::Agent>,
         script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::made(limits, agents, config::Hooks::new(), Arc::new(NoProcesses), script)
+    }
+
+    /// With hooks, whose commands `processes` plays.
+    pub(crate) fn hooked(
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::made(config::Limits::default(), BTreeMap::new(), hooks, processes, script)
+    }
+
+    fn made(
+        limits: config::Limits,
+        agents: BTreeMap<String, config::Agent>,
+        hooks: config::Hooks,
+        processes: Arc<dyn Processes>,
+        script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let hub = Hub::default();
         let store: Arc<dyn Store> = Arc::new(store::memory::Memory::new(hub.on_kept()));
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
         let sight = json!({ "default": "all" });
-        let rt = runtime(&store, &hub, &fake, &limits, &agents, &sight);
-        Self { rt, hub, store, fake, repo, limits, agents, sight }
+        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes, &sight);
+        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight }
     }
 
     /// Another visibility for one act, from the next gateway on, which takes over at once.
@@ -67,16 +88,22 @@ impl World {
         self.restart().await;
     }
 
+    /// A runtime over the same store.
+    fn again(&self) -> Runtime {
+        let Self { store, hub, fake, limits, agents, hooks, processes, sight, .. } = self;
+        runtime(store, hub, fake, limits, agents, hooks, processes, sight)
+    }
+
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
     pub(crate) async fn restart(&mut self) {
         self.rt.stop().await;
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
     /// A new gateway takes over while the old one still believes it owns the sessions.
     pub(crate) async fn take_over(&mut self) {
-        self.rt = runtime(&self.store, &self.hub, &self.fake, &self.limits, &self.agents, &self.sight);
+        self.rt = self.again();
         self.rt.resume().await.unwrap();
     }
 
@@ -171,27 +198,33 @@ fn runtime(
     fake: &FakeModel,
     limits: &config::Limits,
     agents: &BTreeMap<String, config::Agent>,
+    hooks: &config::Hooks,
+    processes: &Arc<dyn Processes>,
     sight: &Value,
 ) -> Runtime {
     let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
+    let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
+    let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
     let providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
+        ("narrow".to_owned(), narrow),
     ]);
+    let models = llm::Models::new("scripts".into(), providers);
+    let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        models: Arc::new(llm::Models::new("scripts".into(), providers)),
-        agents: Agents::new(agents, None, &[]).unwrap(),
+        settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
         limits: limits.clone(),
-        processes: Arc::new(NoProcesses),
+        processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
-        default_model: "fake/m1".into(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
+        hooks: hooks.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },

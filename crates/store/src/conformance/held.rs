@@ -158,18 +158,22 @@ pub async fn held_letters_come_in_pages(bed: Bed) {
     assert_eq!(seen, newest_first);
     decide(&bed, 9, &ids[0], false).await.unwrap();
     decide(&bed, 9, &ids[1], true).await.unwrap();
-    let ask = async |state, session: Option<&Session>, now| {
+    let ask = async |states: &[HeldState], session: Option<&Session>, now| {
         let session = session.map(|session| session.id.clone());
-        let query = HeldQuery { state, session, now, limit: 9, ..HeldQuery::default() };
+        let query = HeldQuery { states: states.into(), session, now, limit: 9, ..HeldQuery::default() };
         bed.store.held(&query).await.unwrap().into_iter().map(|held| held.id).collect::<Vec<_>>()
     };
-    assert_eq!(ask(Some(HeldState::Held), None, 9).await, newest_first[..4]);
-    assert_eq!(ask(Some(HeldState::Held), Some(&one), 9).await, [ids[4].clone(), ids[2].clone()]);
-    assert_eq!(ask(Some(HeldState::Refused), None, 9).await, [ids[0].clone()]);
-    assert_eq!(ask(Some(HeldState::Accepted), Some(&two), 9).await, [ids[1].clone()]);
-    assert_eq!(ask(Some(HeldState::Expired), None, 9).await, []);
-    assert_eq!(ask(Some(HeldState::Expired), None, END).await, newest_first[..4]);
-    assert_eq!(ask(None, Some(&super::bed::root("nobody")), 9).await, []);
+    assert_eq!(ask(&[HeldState::Held], None, 9).await, newest_first[..4]);
+    assert_eq!(ask(&[HeldState::Held], Some(&one), 9).await, [ids[4].clone(), ids[2].clone()]);
+    assert_eq!(ask(&[HeldState::Refused], None, 9).await, [ids[0].clone()]);
+    assert_eq!(ask(&[HeldState::Accepted], Some(&two), 9).await, [ids[1].clone()]);
+    assert_eq!(ask(&[HeldState::Expired], None, 9).await, []);
+    assert_eq!(ask(&[HeldState::Expired], None, END).await, newest_first[..4]);
+    let but_accepted = [HeldState::Held, HeldState::Refused, HeldState::Expired];
+    for now in [9, END] {
+        assert_eq!(ask(&but_accepted, Some(&one), now).await, [ids[4].clone(), ids[2].clone(), ids[0].clone()]);
+    }
+    assert_eq!(ask(&[], Some(&super::bed::root("nobody")), 9).await, []);
 }
 
 pub async fn letters_between_sessions_are_listed(bed: Bed) {

@@ -73,7 +73,7 @@ impl State {
         let fits = |row: &&HeldRow| {
             query.id.as_ref().is_none_or(|id| row.held.id == *id)
                 && query.session.as_ref().is_none_or(|session| row.held.to == *session)
-                && query.state.is_none_or(|state| row.at(query.now) == state)
+                && (query.states.is_empty() || query.states.contains(&row.at(query.now)))
                 && is_after(query.after.as_ref(), row.held.posted, &row.held.id)
         };
         let mut rows: Vec<&HeldRow> = self.held.rows().values().filter(fits).collect();
@@ -87,7 +87,7 @@ impl State {
         for (id, stored) in self.letters.rows() {
             let Some(sender) = stored.sender.as_ref().filter(|_| stored.class != Class::Control) else { continue };
             let fits = query.id.as_ref().is_none_or(|wanted| id == wanted)
-                && query.session.as_ref().is_none_or(|session| stored.to == *session || sender == session)
+                && query.session.as_ref().is_none_or(|session| stored.to == *session || sender == session.as_str())
                 && query.unread.is_none_or(|unread| stored.body.is_some() == unread)
                 && is_after(query.after.as_ref(), stored.posted, id);
             // Only who is here has mail of their own.
@@ -98,7 +98,7 @@ impl State {
                 id: id.clone(),
                 to: stored.to.clone(),
                 root: self.known(&stored.to)?.root.clone(),
-                sender: sender.to_string(),
+                sender: sender.clone(),
                 class: stored.class,
                 posted: stored.posted,
                 consumed: stored.consumed,

@@ -43,7 +43,7 @@ pub(super) struct Stored {
     pub(super) place: u64,
     pub(super) to: SessionId,
     pub(super) class: Class,
-    pub(super) sender: Option<SessionId>,
+    pub(super) sender: Option<String>,
     pub(super) posted: Millis,
     pub(super) consumed: Option<Millis>,
     pub(super) body: Option<Arc<str>>,

@@ -428,7 +428,7 @@ impl Desk<'_> {
                 receiver.tree,
                 word(&class)?,
                 self.at,
-                posting.sender.as_ref().map(SessionId::as_str),
+                posting.sender,
                 posting.body
             ],
         )?;

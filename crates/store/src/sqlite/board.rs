@@ -113,6 +113,7 @@ fn task(row: &Row<'_>) -> Result<BoardTask> {
         description: row.get(2)?,
         state: from_word(text(row, 3)?)?,
         owner: owner.map_err(|error| Fault::Unreadable(error.to_string()))?,
+        owner_name: None,
         version: row.get::<_, i64>(5)?.max(0) as u64,
         blocked_by: from_json(text(row, 6)?)?,
         waiting_for: Vec::new(),

@@ -101,19 +101,38 @@ pub(super) fn held(connection: &Connection, query: &HeldQuery) -> Result<Vec<Hel
         let Some(n) = number(connection, session)? else { return Ok(Vec::new()) };
         clauses.and("h.session = ?", [Value::Integer(n)]);
     }
-    let now = || [Value::Integer(query.now)];
-    match query.state {
-        None => {}
-        Some(HeldState::Held) => clauses.and("h.state = 'held' AND h.expires > ?", now()),
-        Some(HeldState::Expired) => {
-            clauses.and("(+h.state = 'expired' OR +h.state = 'held' AND h.expires <= ?)", now());
-        }
-        Some(state) => clauses.and_text("+h.state = ?", &word(&state)?),
-    }
+    in_states(query, &mut clauses)?;
     after(&mut clauses, "h", query.after.as_ref());
     let sql = format!("{HELD}1{} ORDER BY h.posted DESC, h.id DESC LIMIT ?", clauses.sql);
     clauses.values.push(Value::Integer(most(query.limit)));
     all(connection, &sql, params_from_iter(clauses.values), |row| held_row(row, query.now))
+}
+
+/// Nobody writes down that a letter has expired before it is in somebody's way: until then its time tells.
+fn in_states(query: &HeldQuery, clauses: &mut Clauses) -> Result<()> {
+    if query.states.is_empty() {
+        return Ok(());
+    }
+    let now = Value::Integer(query.now);
+    if query.states == [HeldState::Held] {
+        // As in the partial index, so that what waits is found among all that ever did.
+        clauses.and("h.state = 'held' AND h.expires > ?", [now]);
+        return Ok(());
+    }
+    let (mut any, mut values) = (Vec::new(), Vec::new());
+    for state in &query.states {
+        match state {
+            HeldState::Held => any.push("+h.state = 'held' AND h.expires > ?"),
+            HeldState::Expired => any.push("+h.state = 'expired' OR +h.state = 'held' AND h.expires <= ?"),
+            HeldState::Accepted | HeldState::Refused => any.push("+h.state = ?"),
+        }
+        values.push(match state {
+            HeldState::Held | HeldState::Expired => now.clone(),
+            HeldState::Accepted | HeldState::Refused => Value::Text(word(state)?),
+        });
+    }
+    clauses.and(&format!("({})", any.join(" OR ")), values);
+    Ok(())
 }
 
 fn after(clauses: &mut Clauses, table: &str, key: Option<&MailKey>) {

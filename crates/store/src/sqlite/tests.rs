@@ -243,8 +243,8 @@ fn ask_for_mail(db: &Connection, id: &SessionId) {
     use crate::{HeldQuery, HeldState, MailKey, SentQuery};
     let after = || Some(MailKey { posted: 1, id: LetterId::new() });
     for session in [None, Some(id.clone())] {
-        for state in [None, Some(HeldState::Held), Some(HeldState::Refused), Some(HeldState::Expired)] {
-            held(db, &HeldQuery { state, session: session.clone(), after: after(), limit: 9, ..HeldQuery::default() })
+        for states in [vec![], vec![HeldState::Held], vec![HeldState::Refused, HeldState::Expired]] {
+            held(db, &HeldQuery { states, session: session.clone(), after: after(), limit: 9, ..HeldQuery::default() })
                 .unwrap();
         }
         for unread in [None, Some(true), Some(false)] {
@@ -333,6 +333,7 @@ async fn every_question_is_an_index_range() {
                 "sessions_roots",
                 "letters_page",
                 "held_page",
+                "held_waiting",
                 "heads_unread",
                 "SCAN r",
                 "SCAN reached",

@@ -101,21 +101,16 @@ impl Args {
     fn command(&self, cx: &ToolCx, spill: &Path) -> Command {
         let env = cx.processes.env().to_vec();
         Command {
-            program: shell(&env).into(),
+            program: process::shell(&env).into(),
             args: vec!["-c".into(), self.command.clone()],
             dir: self.dir(cx),
             env,
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            input: None,
         }
     }
-}
-
-/// `bash` where there is one.
-fn shell(env: &[(String, String)]) -> &'static str {
-    let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path.as_str());
-    if path.split(':').any(|dir| Path::new(dir).join("bash").is_file()) { "bash" } else { "sh" }
 }
 
 fn broken(error: process::Error) -> Error {

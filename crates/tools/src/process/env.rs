@@ -1,5 +1,7 @@
 //! The environment commands get: a list of what is let through, so that a new secret is kept out without being known.
 
+use std::path::Path;
+
 /// Names let through as they are: who and where one is, and where toolchains live.
 const KEPT: &[&str] = &[
     "PATH",
@@ -73,6 +75,12 @@ pub fn clean_env(base: impl Iterator<Item = (String, String)>) -> Vec<(String, S
     env.sort();
     env.dedup_by(|a, b| a.0 == b.0);
     env
+}
+
+/// The shell commands are given to: `bash` where there is one.
+pub fn shell(env: &[(String, String)]) -> &'static str {
+    let path = env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path.as_str());
+    if path.split(':').any(|dir| Path::new(dir).join("bash").is_file()) { "bash" } else { "sh" }
 }
 
 fn is_kept(name: &str, value: &str) -> bool {

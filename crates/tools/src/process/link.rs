@@ -202,7 +202,7 @@ fn ends() -> io::Result<(Ours, Theirs)> {
 
 /// Why a call stopped waiting.
 enum Stop {
-    Reported(Option<Report>),
+    Reported(Option<Said>),
     Cancelled,
     TimedOut,
 }
@@ -252,7 +252,7 @@ async fn talk(
     report: BufReader<OwnedReadHalf>,
     order: Vec<u8>,
     end: &CancellationToken,
-) -> Option<Report> {
+) -> Option<Said> {
     let speak = async {
         tokio::select! {
             // A failed write is told by the report, or by its absence.
@@ -268,14 +268,34 @@ async fn talk(
     }
 }
 
-async fn read_report(from: BufReader<OwnedReadHalf>) -> Option<Report> {
-    let mut line = String::new();
-    from.take(wire::MAX_REPORT).read_line(&mut line).await.ok()?;
-    Report::parse(&line)
+/// What a runner says at the end, behind what was complained about.
+async fn read_report(mut from: BufReader<OwnedReadHalf>) -> Option<Said> {
+    let mut errors = Vec::new();
+    let mut line = read_line(&mut from).await?;
+    if let Some(count) = wire::errors_after(&line) {
+        errors.resize(count, 0);
+        from.read_exact(&mut errors).await.ok()?;
+        line = read_line(&mut from).await?;
+    }
+    Some(Said { report: Report::parse(&line)?, errors })
 }
 
-fn finished(stop: Stop, report: Option<Report>, kept: Collector, command: &Command) -> Result<Finished, Error> {
+async fn read_line(from: &mut BufReader<OwnedReadHalf>) -> Option<String> {
+    let mut line = String::new();
+    from.take(wire::MAX_REPORT).read_line(&mut line).await.ok()?;
+    Some(line)
+}
+
+/// A runner's last words.
+#[derive(Clone)]
+struct Said {
+    report: Report,
+    errors: Vec<u8>,
+}
+
+fn finished(stop: Stop, said: Option<Said>, kept: Collector, command: &Command) -> Result<Finished, Error> {
     let program = || command.program.clone();
+    let (report, errors) = said.map_or((None, Vec::new()), |said| (Some(said.report), said.errors));
     let (code, signal) = match (&stop, report) {
         (_, Some(Report::Exit(code))) => (Some(code), None),
         (_, Some(Report::Signal(signal))) => (None, Some(signal)),
@@ -289,6 +309,7 @@ fn finished(stop: Stop, report: Option<Report>, kept: Collector, command: &Comma
         truncated: kept.truncated(),
         total: kept.total,
         output: kept.kept,
+        errors,
         timed_out: matches!(stop, Stop::TimedOut),
         cancelled: matches!(stop, Stop::Cancelled),
         ms: 0,

@@ -21,7 +21,7 @@ mod runner;
 mod tree;
 mod wire;
 
-pub use env::clean_env;
+pub use env::{clean_env, shell};
 pub use link::Reaper;
 pub use reaper::reaper_main;
 pub use runner::runner_main;
@@ -56,6 +56,9 @@ pub struct Command {
     pub limit: usize,
     /// The file that gets the whole output when it is longer than `limit`.
     pub spill: Option<PathBuf>,
+    /// What it reads from its standard input; nothing unless given. With it, standard error is kept apart from the
+    /// output.
+    pub input: Option<String>,
 }
 
 /// How a command ended.
@@ -65,6 +68,8 @@ pub struct Finished {
     pub signal: Option<i32>,
     /// Standard output and standard error as they came, up to the command's `limit`.
     pub output: Vec<u8>,
+    /// The beginning of standard error, where it was kept apart: 16 KiB.
+    pub errors: Vec<u8>,
     /// More was printed than `output` holds.
     pub truncated: bool,
     /// Bytes printed altogether.

@@ -7,9 +7,10 @@ use super::tree;
 use super::wire::{self, Report};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -35,35 +36,79 @@ fn run() -> io::Result<()> {
     set_child_subreaper(Some(getpid()))?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let order = wire::read_order(&mut control)?;
-    let report = match start(order) {
-        Ok(main) => watch(main, &control),
-        Err(error) => Some(Report::Refused(error.to_string())),
+    let (report, errors) = match start(order) {
+        Ok((main, mut errors)) => (watch(main, &control, &mut errors), errors),
+        Err(error) => (Some(Report::Refused(error.to_string())), None),
     };
-    match report {
-        Some(report) => control.write_all(report.to_line().as_bytes()),
-        None => Ok(()),
+    let Some(report) = report else { return Ok(()) };
+    if let Some(errors) = errors.filter(|errors| !errors.kept.is_empty()) {
+        control.write_all(&wire::errors(&errors.kept))?;
+    }
+    control.write_all(report.to_line().as_bytes())
+}
+
+/// Standard error of a command that wants it apart: its beginning is kept, the rest is read and forgotten.
+struct Errors {
+    pipe: io::PipeReader,
+    kept: Vec<u8>,
+    /// Nobody writes any more: a look at it would come back at once, again and again.
+    ended: bool,
+}
+
+impl Errors {
+    /// Reads what is there, without waiting.
+    fn take(&mut self) {
+        let mut chunk = [0; 4096];
+        while let Ok(read) = self.pipe.read(&mut chunk) {
+            if read == 0 {
+                self.ended = true;
+                return;
+            }
+            let room = wire::MAX_ERRORS - self.kept.len();
+            self.kept.extend_from_slice(&chunk[..read.min(room)]);
+        }
     }
 }
 
-fn start(order: wire::Order) -> io::Result<Pid> {
+fn start(order: wire::Order) -> io::Result<(Pid, Option<Errors>)> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     // Said apart: without this, a missing directory looks like a missing program.
     if !std::fs::metadata(&order.dir).is_ok_and(|found| found.is_dir()) {
         return Err(io::Error::other(format!("`{}` is not a directory", order.dir.display())));
     }
+    let (stdin, stderr, errors) = match &order.input {
+        None => (Stdio::null(), Stdio::from(output.try_clone()?), None),
+        Some(input) => {
+            let (pipe, theirs) = io::pipe()?;
+            rustix::io::ioctl_fionbio(&pipe, true)?;
+            (
+                Stdio::from(file_with(input.as_bytes())?),
+                Stdio::from(theirs),
+                Some(Errors { pipe, kept: Vec::new(), ended: false }),
+            )
+        }
+    };
     let child = std::process::Command::new(locate(&order))
         .arg0(&order.program)
         .args(&order.args)
         .env_clear()
         .envs(order.env)
         .current_dir(&order.dir)
-        .stdin(Stdio::null())
-        .stdout(output.try_clone()?)
-        .stderr(output)
+        .stdin(stdin)
+        .stdout(output)
+        .stderr(stderr)
         // A group of its own: `kill 0` in a script must not hit the runner.
         .process_group(0)
         .spawn()?;
-    Ok(Pid::from_child(&child))
+    Ok((Pid::from_child(&child), errors))
+}
+
+/// A file in memory: unlike a pipe it takes everything at once, whether it is read or not.
+fn file_with(bytes: &[u8]) -> io::Result<std::fs::File> {
+    let mut file = std::fs::File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// The program as a path, looked up where the command itself would look. Given a mere name and a changed `PATH`, the
@@ -81,7 +126,7 @@ fn locate(order: &wire::Order) -> OsString {
 }
 
 /// Waits for the command's end or for a reason to end it. `None` when there is nobody left to report to.
-fn watch(main: Pid, control: &UnixStream) -> Option<Report> {
+fn watch(main: Pid, control: &UnixStream, errors: &mut Option<Errors>) -> Option<Report> {
     let lifeline = io::stderr();
     let pidfd = pidfd_open(main, PidfdFlags::empty()).ok();
     let mut status = None;
@@ -91,7 +136,10 @@ fn watch(main: Pid, control: &UnixStream) -> Option<Report> {
         }
     };
     let stopped = loop {
-        let (stopped, orphaned) = wait_for_something(control, &lifeline, pidfd.as_ref());
+        let (stopped, orphaned) = wait_for_something(control, &lifeline, pidfd.as_ref(), errors.as_ref());
+        if let Some(errors) = errors {
+            errors.take();
+        }
         let mut main_ended = false;
         tree::reap(|pid, ended| {
             main_ended |= pid == main;
@@ -106,6 +154,9 @@ fn watch(main: Pid, control: &UnixStream) -> Option<Report> {
     };
     let gone = tree::end_all(PATIENCE, note);
     stopped?;
+    if let Some(errors) = errors {
+        errors.take();
+    }
     Some(match status {
         Some(status) => report(status),
         None if gone => Report::Signal(9),
@@ -121,13 +172,19 @@ fn report(status: WaitStatus) -> Report {
     }
 }
 
-/// Whether the control socket closed, and whether the lifeline hung up. Also returns when the command may have ended,
-/// and now and then to bury adopted processes.
-fn wait_for_something(control: &UnixStream, lifeline: &impl AsFd, pidfd: Option<&OwnedFd>) -> (bool, bool) {
+/// Whether the control socket closed, and whether the lifeline hung up. Also returns when the command may have ended or
+/// complained, and now and then to bury adopted processes.
+fn wait_for_something(
+    control: &UnixStream,
+    lifeline: &impl AsFd,
+    pidfd: Option<&OwnedFd>,
+    errors: Option<&Errors>,
+) -> (bool, bool) {
     // Without a descriptor for the command (an old kernel), look often.
     let tick = if pidfd.is_some() { Duration::from_secs(1) } else { Duration::from_millis(10) };
     let mut fds = vec![PollFd::new(control, PollFlags::IN), PollFd::new(lifeline, PollFlags::IN)];
     fds.extend(pidfd.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+    fds.extend(errors.filter(|errors| !errors.ended).map(|errors| PollFd::new(&errors.pipe, PollFlags::IN)));
     let tick = Timespec::try_from(tick).expect("a second fits");
     if poll(&mut fds, Some(&tick)).is_err() {
         return (false, false);

@@ -50,15 +50,19 @@ pub(super) struct Order {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
+    /// For its standard input; with it, standard error is kept apart.
+    pub(super) input: Option<OsString>,
 }
 
 /// The most an order may hold; the kernel refuses longer argument lists anyway.
 const MAX_ORDER: usize = 16 << 20;
 
-/// A length, then NUL-ended fields: directory, program, number of arguments, arguments, names and values in turn.
+/// A length, then NUL-ended fields: directory, program, input (behind a `+`, or empty), number of arguments, arguments,
+/// names and values in turn.
 pub(super) fn encode(command: &Command) -> Result<Vec<u8>, Error> {
     let count = command.args.len().to_string();
-    let head = [command.dir.as_os_str().as_bytes(), command.program.as_bytes(), count.as_bytes()];
+    let input = command.input.as_ref().map(|input| format!("+{input}")).unwrap_or_default();
+    let head = [command.dir.as_os_str().as_bytes(), command.program.as_bytes(), input.as_bytes(), count.as_bytes()];
     let args = command.args.iter().map(String::as_bytes);
     let env = command.env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let mut bytes = vec![0; 4];
@@ -95,14 +99,15 @@ pub(super) fn read_order(from: &mut impl Read) -> io::Result<Order> {
 
 fn decode(bytes: &[u8]) -> Option<Order> {
     let mut fields = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0).map(|field| OsString::from_vec(field.to_vec()));
-    let (dir, program, count) = (fields.next()?, fields.next()?, fields.next()?);
+    let (dir, program, input, count) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let input = input.as_bytes().strip_prefix(b"+").map(|input| OsString::from_vec(input.to_vec()));
     let count: usize = count.to_str()?.parse().ok()?;
     let args: Vec<OsString> = fields.by_ref().take(count).collect();
     let mut env = Vec::new();
     while let Some(name) = fields.next() {
         env.push((name, fields.next()?));
     }
-    (args.len() == count).then_some(Order { dir, program, args, env })
+    (args.len() == count).then_some(Order { dir, program, args, env, input })
 }
 
 /// What a runner says before it exits, in one line.
@@ -118,6 +123,24 @@ pub(super) enum Report {
 
 /// The most a report may hold.
 pub(super) const MAX_REPORT: u64 = 4096;
+
+/// The most of a command's standard error that comes back apart from its output.
+pub(super) const MAX_ERRORS: usize = 16 << 10;
+
+/// In front of the report: how many bytes of standard error follow, and these.
+pub(super) fn errors(bytes: &[u8]) -> Vec<u8> {
+    let mut out = format!("{ERRORS}{}\n", bytes.len()).into_bytes();
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// How many bytes of standard error follow this line, if any do.
+pub(super) fn errors_after(line: &str) -> Option<usize> {
+    let count = line.strip_prefix(ERRORS)?.trim_end().parse().ok()?;
+    (count <= MAX_ERRORS).then_some(count)
+}
+
+const ERRORS: &str = "errors ";
 
 impl Report {
     pub(super) fn to_line(&self) -> String {
@@ -156,7 +179,19 @@ mod tests {
             timeout: Duration::from_secs(1),
             limit: 0,
             spill: None,
+            input: None,
         }
+    }
+
+    #[test]
+    fn an_input_arrives_with_its_order() {
+        for input in [None, Some(String::new()), Some("{\"a\":\n1}".to_owned())] {
+            let bytes = encode(&Command { input: input.clone(), ..command(&["x"]) }).unwrap();
+            let order = read_order(&mut bytes.as_slice()).unwrap();
+            assert_eq!((order.input.map(|input| input.into_string().unwrap()), order.args.len()), (input, 1));
+        }
+        assert_eq!(errors_after("errors 12\n"), Some(12));
+        assert_eq!((errors_after("exit 0\n"), errors_after("errors 99999999\n")), (None, None));
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub struct SessionsHistory;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The session: its key, id or label.
-    #[serde(default, deserialize_with = "tolerant::text", alias = "session_key")]
-    session_key: Option<String>,
+    #[serde(deserialize_with = "tolerant::required", alias = "session_key")]
+    session_key: String,
     /// Messages of the page: 50 unless given.
     #[serde(default, deserialize_with = "tolerant::number")]
     #[schemars(with = "Option<u64>")]
@@ -52,15 +52,12 @@ impl Tool for SessionsHistory {
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
-        vec![Access::new("sessions_history", args.session_key.as_deref().unwrap_or("*"))]
+        vec![Access::new("sessions_history", &args.session_key)]
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let Some(session_key) = args.session_key else {
-            return Err(Error::tell("`sessionKey` is missing: name the session whose messages you want"));
-        };
         let input = HistoryInput {
-            session_key,
+            session_key: args.session_key,
             limit: args.limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX).max(1)),
             include_tools: args.include_tools,
             before: args.before,
@@ -77,9 +74,9 @@ mod tests {
     #[test]
     fn a_place_is_a_number_or_a_message() {
         let read = |json: &str| serde_json::from_str::<Args>(json).map(|args| args.before);
-        assert_eq!(read(r#"{"before": 7}"#).unwrap(), Some(7));
-        assert_eq!(read(r#"{"before": " msg_7 "}"#).unwrap(), Some(7));
-        assert_eq!(read(r#"{"before": null}"#).unwrap(), None);
-        assert!(read(r#"{"before": "msg_x"}"#).unwrap_err().to_string().contains("`seq` or `id`"));
+        assert_eq!(read(r#"{"sessionKey": " main ", "before": 7}"#).unwrap(), Some(7));
+        assert_eq!(read(r#"{"sessionKey": "x", "before": " msg_7 "}"#).unwrap(), Some(7));
+        assert_eq!(read(r#"{"sessionKey": "x", "before": null}"#).unwrap(), None);
+        assert!(read(r#"{"sessionKey": "x", "before": "msg_x"}"#).unwrap_err().to_string().contains("`seq` or `id`"));
     }
 }

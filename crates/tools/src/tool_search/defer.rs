@@ -61,7 +61,22 @@ mod tests {
 
     #[test]
     fn our_own_tools_are_shown_or_deferred_as_the_spec_says() {
-        let shown = ["read", "list", "glob", "grep", "bash", "write", "edit", "task", "sessions_send", "tool_search"];
+        let shown = [
+            "read",
+            "list",
+            "glob",
+            "grep",
+            "bash",
+            "write",
+            "edit",
+            "task",
+            "agent",
+            "send_message",
+            "plan_enter",
+            "plan_exit",
+            "sessions_send",
+            "tool_search",
+        ];
         let deferred = [
             "sessions_list",
             "sessions_history",
@@ -70,6 +85,7 @@ mod tests {
             "session_status",
             "subagents",
             "agents_list",
+            "list_peers",
         ];
         for (names, expected) in [(&shown[..], false), (&deferred[..], true)] {
             for name in names {

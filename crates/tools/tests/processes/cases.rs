@@ -1,7 +1,7 @@
 //! What is promised about commands and their ends.
 
 use crate::support::{Place, block_on, start_gateway, text, within};
-use convoke_tools::process::{Error, Processes, Reaper};
+use convoke_tools::process::{Command, Error, Processes, Reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("a_signal_is_told", a_signal_is_told),
     ("what_cannot_start_is_refused_with_a_reason", what_cannot_start_is_refused_with_a_reason),
     ("standard_input_is_empty", standard_input_is_empty),
+    ("an_input_is_read_and_errors_are_kept_apart", an_input_is_read_and_errors_are_kept_apart),
+    ("errors_without_end_are_bounded_and_hold_nobody_up", errors_without_end_are_bounded_and_hold_nobody_up),
     ("a_long_command_line_arrives", a_long_command_line_arrives),
     ("the_time_limit_ends_everything", the_time_limit_ends_everything),
     ("strays_die_with_their_call", strays_die_with_their_call),
@@ -75,6 +77,28 @@ fn what_cannot_start_is_refused_with_a_reason() {
 fn standard_input_is_empty() {
     let finished = block_on(Place::new().run("cat; echo done")).unwrap();
     assert_eq!(text(&finished), "done\n");
+}
+
+fn an_input_is_read_and_errors_are_kept_apart() {
+    let place = Place::new();
+    // More than a pipe holds, and read late.
+    let input = "line\n".repeat(100_000);
+    let script = "echo no >&2; sleep 0.05; wc -l; echo why >&2; exit 2";
+    let command = Command { input: Some(input), ..place.bash(script) };
+    let finished = block_on(place.reaper.run(command, &CancellationToken::new())).unwrap();
+    assert_eq!((text(&finished).trim(), finished.code), ("100000", Some(2)));
+    assert_eq!(String::from_utf8_lossy(&finished.errors), "no\nwhy\n");
+    let unread = Command { input: Some("x".repeat(1 << 20)), ..place.bash("echo done") };
+    let finished = block_on(place.reaper.run(unread, &CancellationToken::new())).unwrap();
+    assert_eq!((text(&finished).as_str(), finished.errors.len()), ("done\n", 0));
+}
+
+fn errors_without_end_are_bounded_and_hold_nobody_up() {
+    let place = Place::new();
+    let script = "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo end";
+    let command = Command { input: Some(String::new()), ..place.bash(script) };
+    let finished = block_on(place.reaper.run(command, &CancellationToken::new())).unwrap();
+    assert_eq!((text(&finished).as_str(), finished.errors.len()), ("end\n", 16 << 10));
 }
 
 fn a_long_command_line_arrives() {

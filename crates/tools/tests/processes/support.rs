@@ -32,6 +32,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            input: None,
         }
     }
 
@@ -65,6 +66,7 @@ impl Place {
             spawner: Arc::new(convoke_tools::doors::Closed),
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
+            board: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
         };
@@ -116,6 +118,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
     ExitCode::SUCCESS

@@ -93,8 +93,8 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 }
 
 fn prepare(args: Args) -> Result<(Home, Request), Failure> {
-    let home = Home::open()?;
     let directory = input::directory(args.directory)?;
+    let home = Home::open_at(std::path::Path::new(&directory))?;
     let session = match args.session {
         Some(reference) => Session::Named(reference),
         None if args.continue_newest => Session::Newest,

@@ -112,6 +112,14 @@ impl Output {
                 let seconds = after_ms.div_ceil(1000);
                 self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
             }
+            Seen::Hook { session_id, event, command, error } => {
+                let (command, error) = (one_line(command, 60), one_line(error, 160));
+                self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
+            }
+            Seen::Board { session_id, task } => {
+                let title = one_line(&task.title, 80);
+                self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
+            }
             Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
@@ -122,7 +130,7 @@ impl Output {
             Entry::Reply(reply) => {
                 for call in reply.calls() {
                     self.calls.insert(call.id.clone(), call.tool.clone());
-                    self.line(session, &format!("• {} {}", call.tool, one_line(call.input.get(), 100)));
+                    self.line(session, &format!("• {} {}", call.tool, one_line(call.given().get(), 100)));
                 }
             }
             Entry::Waiting(waiting) => {
@@ -178,6 +186,10 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "afterMs": after_ms,
             "message": message,
         }),
+        Seen::Hook { session_id, event, command, error } => json!({
+            "type": "hook", "sessionId": session_id, "event": event, "command": command, "error": error,
+        }),
+        Seen::Board { session_id, task } => json!({ "type": "board", "sessionId": session_id, "task": task }),
         Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => return None,
     })
 }

@@ -1,6 +1,6 @@
 -- Mail that a person oversees, and the boards.
 
--- Who sent a letter: the id of a session, here or elsewhere. Letters of people and of the runtime have none.
+-- Who sent a letter: the id of a session, or the address of one elsewhere. Letters of people and of the runtime have none.
 ALTER TABLE letters ADD COLUMN sender TEXT;
 
 CREATE INDEX letters_page ON letters (posted DESC, id DESC) WHERE sender IS NOT NULL AND class <> 'control';
@@ -26,7 +26,8 @@ CREATE TABLE held (
 
 CREATE INDEX held_page ON held (posted DESC, id DESC);
 CREATE INDEX held_page_of_session ON held (session, posted DESC, id DESC);
-CREATE INDEX held_waiting ON held (session, posted DESC, id DESC) WHERE state = 'held';
+CREATE INDEX held_waiting ON held (posted DESC, id DESC) WHERE state = 'held';
+CREATE INDEX held_waiting_for ON held (session) WHERE state = 'held';
 
 -- Tasks that a tree shares. `owner` is a session's id or `person`.
 CREATE TABLE board (

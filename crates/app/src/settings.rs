@@ -1,0 +1,135 @@
+//! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
+
+use crate::providers;
+use config::{Environment, Loaded, Paths, Placed};
+use proto::{Error, Rule};
+use session::{Agents, Here, Settings};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Directories that are remembered. Beyond this all are read anew, which takes a millisecond each.
+const MOST: usize = 1024;
+
+/// What holds where, for one home.
+pub(crate) struct Directories {
+    paths: Paths,
+    env: Environment,
+    known: Mutex<BTreeMap<Option<PathBuf>, Arc<Here>>>,
+}
+
+impl Directories {
+    pub(crate) fn open(paths: &Paths, env: &Environment) -> Result<Self, Error> {
+        let directories = Self { paths: paths.clone(), env: env.clone(), known: Mutex::default() };
+        directories.read(None)?;
+        Ok(directories)
+    }
+
+    fn known(&self, directory: Option<&Path>) -> Option<Arc<Here>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&directory.map(Path::to_owned)).cloned()
+    }
+
+    /// Two that read the same directory at once read the same files; the later one stays.
+    fn read(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+        let loaded = match directory {
+            Some(directory) => config::load_at(&self.paths, &self.env, directory),
+            None => config::load(&self.paths, &self.env),
+        };
+        let loaded = loaded.map_err(|error| Error::invalid(error.message).hint(error.hint))?;
+        let here = Arc::new(here(&self.paths, &self.env, loaded, self.known(None).as_deref())?);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|directory, _| directory.is_none());
+        }
+        known.insert(directory.map(Path::to_owned), here.clone());
+        Ok(here)
+    }
+
+    fn look(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+        match self.known(directory) {
+            Some(here) if here.loaded.is_current() => Ok(here),
+            _ => self.read(directory),
+        }
+    }
+}
+
+impl Settings for Directories {
+    /// Broken settings of a gateway that runs change nothing until they are mended.
+    fn global(&self) -> Arc<Here> {
+        self.known(None).expect("read when this was opened, and never taken out")
+    }
+
+    fn at(&self, directory: &Path) -> Result<Arc<Here>, Error> {
+        self.known(Some(directory)).map_or_else(|| self.read(Some(directory)), Ok)
+    }
+
+    fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error> {
+        if let Err(error) = self.look(None) {
+            tracing::warn!("settings are not read again: {}", error.message);
+        }
+        self.look(Some(directory))
+    }
+}
+
+/// What a set of settings means. Where the same providers are set as for `like`, its connections are used.
+fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here>) -> Result<Here, Error> {
+    let same = |like: &&Here| like.loaded.config.provider == loaded.config.provider && like.loaded.keys == loaded.keys;
+    let like = like.filter(same);
+    let models = match like {
+        Some(like) => like.models.clone(),
+        None => Arc::new(providers::models(paths, env, &loaded)?),
+    };
+    let default_model = match like.filter(|like| like.loaded.config.model == loaded.config.model) {
+        Some(like) => like.default_model.clone(),
+        None => providers::default_model(env, &loaded),
+    };
+    let agents = Arc::new(agents(&loaded, env)?);
+    loaded.warnings.extend(pointless(&loaded));
+    Ok(Here { agents, models, default_model, loaded: Arc::new(loaded) })
+}
+
+/// The agents of these settings, with `~` written out in their rules.
+fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
+    let home = env.home().map(|home| home.display().to_string());
+    let expand = |rules: &[Rule]| home.as_ref().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, home));
+    let ceilings = |ceilings: &config::Ceilings| config::Ceilings {
+        user: expand(&ceilings.user),
+        managed: expand(&ceilings.managed),
+        narrowing: expand(&ceilings.narrowing),
+    };
+    let config = &loaded.config;
+    let mut profiles = config.agent.clone();
+    for agent in profiles.values_mut() {
+        agent.permission = expand(&agent.permission);
+        agent.ceilings = ceilings(&agent.ceilings);
+    }
+    let agents = Agents::new(&profiles, config.default_agent.as_deref(), &expand(&config.permission))?;
+    Ok(agents.under(&ceilings(&config.ceilings)))
+}
+
+/// Rules that never decide, because a later one of the same file takes every request of theirs.
+pub(crate) fn pointless(loaded: &Loaded) -> Vec<String> {
+    std::iter::once(&loaded.rule_places).chain(loaded.agent_rule_places.values()).flat_map(|set| of_set(set)).collect()
+}
+
+fn of_set(places: &[Placed]) -> Vec<String> {
+    let mut files: BTreeMap<&str, Vec<&Placed>> = BTreeMap::new();
+    for placed in places {
+        files.entry(&placed.origin.file).or_default().push(placed);
+    }
+    let of_file = |places: Vec<&Placed>| -> Vec<String> {
+        let rules: Vec<Rule> = places.iter().map(|placed| placed.rule.clone()).collect();
+        let told = rules::unreachable(&rules).into_iter().map(|(rule, by)| told(places[rule], places[by]));
+        told.collect()
+    };
+    files.into_values().flat_map(of_file).collect()
+}
+
+fn told(rule: &Placed, by: &Placed) -> String {
+    let Rule { permission, pattern, .. } = &rule.rule;
+    format!(
+        "{}:{}: the rule for `{permission}` `{pattern}` never decides: line {} comes later and covers it; put the wider rule first",
+        rule.origin.file, rule.origin.line, by.origin.line
+    )
+}

@@ -1,0 +1,88 @@
+//! What holds where a session works: agents, models, instructions, commands. Read for each directory, and again when a
+//! file has changed; who reads them stands behind a door.
+
+use crate::agents::Agents;
+use config::Loaded;
+use proto::{Action, Error, Rule};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What holds in one directory.
+#[derive(Clone)]
+pub struct Here {
+    pub agents: Arc<Agents>,
+    pub models: Arc<llm::Models>,
+    /// `provider/model` for sessions and agents that name none.
+    pub default_model: String,
+    /// Instructions, commands, skills, and where each setting came from.
+    pub loaded: Arc<Loaded>,
+}
+
+/// Who knows what holds where. Answers at once: nothing is fetched.
+pub trait Settings: Send + Sync {
+    /// What holds in no directory in particular.
+    fn global(&self) -> Arc<Here>;
+
+    /// What holds in a directory, as last read. Settings that cannot be read are an error that names file and line.
+    fn at(&self, directory: &Path) -> Result<Arc<Here>, Error>;
+
+    /// The same, after a look whether a file has changed: for the start of something new.
+    fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error>;
+}
+
+impl Here {
+    /// For what runs where settings can no longer be read. What they denied is not known, so everything is.
+    pub(crate) fn closed(&self) -> Self {
+        let mut agents = Agents::clone(&self.agents);
+        agents.narrow(&[Rule::new("*", "*", Action::Deny)]);
+        Self { agents: Arc::new(agents), ..self.clone() }
+    }
+
+    pub(crate) fn model(&self, name: &str) -> Result<(Arc<dyn llm::Provider>, llm::Model), Error> {
+        self.models.resolve(name).map_err(|unknown| {
+            let known = unknown.candidates.join(", ");
+            let error = Error::not_found(unknown.message);
+            if known.is_empty() { error } else { error.hint(format!("there is: {known}")) }
+        })
+    }
+
+    /// What every agent here is told besides its own prompt.
+    pub(crate) fn briefing(&self) -> String {
+        let mut text = String::new();
+        for instructions in &self.loaded.instructions {
+            let file = instructions.file.display();
+            text.push_str(&format!("\n\nInstructions of `{file}`:\n\n{}", instructions.text));
+        }
+        if !self.loaded.skills.is_empty() {
+            text.push_str("\n\nSkills: descriptions of how something is done well. Read the file of one before you do what it is for.");
+            for skill in &self.loaded.skills {
+                text.push_str(&format!("\n- {} (`{}`): {}", skill.name, skill.path.display(), skill.description));
+            }
+        }
+        text
+    }
+}
+
+/// The same everywhere, for ever: what a test or a program without files has.
+pub struct Fixed(Arc<Here>);
+
+impl Fixed {
+    pub fn new(agents: Agents, models: Arc<llm::Models>, default_model: &str) -> Arc<Self> {
+        let (agents, default_model) = (Arc::new(agents), default_model.to_owned());
+        Arc::new(Self(Arc::new(Here { agents, models, default_model, loaded: Arc::default() })))
+    }
+}
+
+impl Settings for Fixed {
+    fn global(&self) -> Arc<Here> {
+        self.0.clone()
+    }
+
+    fn at(&self, _: &Path) -> Result<Arc<Here>, Error> {
+        Ok(self.0.clone())
+    }
+
+    fn fresh(&self, _: &Path) -> Result<Arc<Here>, Error> {
+        Ok(self.0.clone())
+    }
+}
