@@ -241,7 +241,7 @@ pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
     let mail = Mail { send: vec![second.clone(), first.clone()], ..Mail::default() };
     bed.store.deliver(mail).await.unwrap();
     assert_eq!(bed.store.outbox(10).await.unwrap(), [first.clone(), second.clone()]);
-    assert_eq!(bed.store.outbox(1).await.unwrap(), [first.clone()]);
+    assert_eq!(bed.store.outbox(1).await.unwrap(), std::slice::from_ref(&first));
     bed.store.deliver(Mail { sent: vec![first.id.clone()], ..Mail::default() }).await.unwrap();
     assert_eq!(bed.store.outbox(10).await.unwrap(), [second]);
     // A commit that is refused sends nothing.
