@@ -289,7 +289,7 @@ impl Actor {
             batch.post.extend(called.effects.post.iter().cloned());
             batch.send.extend(called.effects.send.iter().cloned());
         }
-        batch.entries.extend(self.tools_loaded(loads.into_iter()));
+        batch.entries.extend(self.tools_loaded(loads));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.
