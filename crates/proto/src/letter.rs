@@ -236,6 +236,9 @@ pub struct Switch {
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
+    /// Starts nothing from here on, or goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

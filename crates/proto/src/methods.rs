@@ -97,6 +97,8 @@ methods! {
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
     "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    /// Changes a session: `paused` lets it take letters and start nothing.
+    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
@@ -352,6 +354,18 @@ pub struct CreateInput {
     /// The same key again names the same session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+}
+
+/// What is not given stays as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PatchInput {
+    /// An id, a key or a label.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    /// It takes letters and starts nothing, until this is `false` again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -13,8 +13,10 @@ use crate::registry::{Handle, Registry};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender};
-use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender, Switch};
+use proto::{
+    AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
+};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,7 +204,9 @@ impl Runtime {
         let post = Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) };
         let open = if new { vec![row.clone()] } else { Vec::new() };
         let receipts = self.inner.store.deliver(Mail { at: now(), open, post: vec![post], once: None }).await?;
-        self.inner.wake(&row.id);
+        if !receipts.iter().any(|receipt| receipt.paused) {
+            self.inner.wake(&row.id);
+        }
         let duplicate = receipts.first().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
@@ -462,7 +466,8 @@ impl Runtime {
     /// Stops what a session is doing, with everything it waits for. False when nothing was under way.
     pub async fn abort(&self, session: &SessionId, run: Option<RunId>) -> Result<bool, Error> {
         let row = self.session(session).await?;
-        if !row.status.is_busy() {
+        // A paused one may stand still in the middle of a run.
+        if !row.status.is_busy() && row.status != Status::Paused {
             return Ok(false);
         }
         let mut post =
@@ -476,6 +481,19 @@ impl Runtime {
         }
         self.post(post).await?;
         Ok(true)
+    }
+
+    /// Lets a session take letters and start nothing, or go on with what came in. A reply under way still comes to its
+    /// end, and so do its calls. On disk when this returns; the session obeys before it takes any later letter.
+    pub async fn pause(&self, session: &SessionId, paused: bool) -> Result<(), Error> {
+        let row = self.session(session).await?;
+        if row.status.is_ended() {
+            return Err(Error::invalid(format!("`{session}` has ended, so there is nothing to pause"))
+                .hint("a message to it starts it again"));
+        }
+        let switch = Switch { paused: Some(paused), ..Switch::default() };
+        self.post(vec![control(LetterId::new(), session, Body::Switch(switch))]).await?;
+        Ok(())
     }
 
     /// Answers an ask. The first answer counts; a second one is a conflict.

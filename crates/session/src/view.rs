@@ -16,6 +16,8 @@ pub struct View {
     open: Vec<Open>,
     subtasks: Vec<Subtask>,
     compaction_pending: bool,
+    /// Nothing is started until a person resumes it.
+    paused: bool,
     /// What the last request filled of the context.
     context: u64,
     /// What the session runs as, by its newest input or switch.
@@ -106,6 +108,7 @@ impl View {
             Entry::Switch(switch) => {
                 self.agent = switch.agent.clone().or(self.agent.take());
                 self.model = switch.model.clone().or(self.model.take());
+                self.paused = switch.paused.unwrap_or(self.paused);
             }
             Entry::Notice(_) | Entry::ToolsLoaded(_) => {}
         }
@@ -192,6 +195,16 @@ impl View {
 
     pub fn compaction_pending(&self) -> bool {
         self.compaction_pending
+    }
+
+    pub fn paused(&self) -> bool {
+        self.paused
+    }
+
+    /// As the session's row has it: the entry that says so may be older than what was read, or another session's that
+    /// this one was forked from.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// Tokens the last request filled.

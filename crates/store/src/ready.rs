@@ -3,7 +3,7 @@
 
 use crate::{Ask, AskChange, Batch, Error, Fence, Fork, Mail, Once, Post, RowChange, RunChange, Session, WaitChange};
 use proto::letter::{AskReply, Report};
-use proto::{AskId, Body, Class, Entry, LetterId, Millis, SessionId};
+use proto::{AskId, Body, Class, Entry, LetterId, Millis, SessionId, Status};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -136,6 +136,11 @@ impl Asking {
 
 fn text<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::Internal(format!("cannot write as JSON: {error}")))
+}
+
+/// Mail makes it queued: neither busy nor paused.
+pub(crate) fn rests(receiver: Status) -> bool {
+    !receiver.is_busy() && receiver != Status::Paused
 }
 
 /// A prefix that does not exist yet would fill itself with whatever its parent says later.

@@ -2,9 +2,9 @@
 
 use crate::{Gateway, reference};
 use proto::methods::{
-    CreateInput, ForkInput, Handle, ListInput, ListOutput, Resolved, Selector, SessionInfo, SessionsCreate,
-    SessionsFork, SessionsGet, SessionsList, SessionsResolve, SessionsStatus, SessionsTree, StatusInput, StatusReport,
-    TreeInput, TreeOutput, TreeRow,
+    CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, Selector, SessionInfo, SessionsCreate,
+    SessionsFork, SessionsGet, SessionsList, SessionsPatch, SessionsResolve, SessionsStatus, SessionsTree, StatusInput,
+    StatusReport, TreeInput, TreeOutput, TreeRow,
 };
 use proto::{Error, SessionId};
 use session::NewSession;
@@ -77,6 +77,16 @@ impl Handle<SessionsCreate> for Gateway {
             once: super::agent::chosen(input.idempotency_key)?,
         };
         self.runtime.directory().info(self.runtime.create(new).await?).await
+    }
+}
+
+impl Handle<SessionsPatch> for Gateway {
+    async fn handle(&self, input: PatchInput) -> Result<SessionInfo, Error> {
+        let session = self.named(&input.reference).await?.id;
+        if let Some(paused) = input.paused {
+            self.runtime.pause(&session, paused).await?;
+        }
+        self.runtime.directory().info(self.named(session.as_str()).await?).await
     }
 }
 

@@ -9,7 +9,7 @@ use crate::now;
 use crate::view::{Open, OpenState};
 use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
-use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId};
+use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId, Status};
 use std::sync::Arc;
 use store::{AskChange, Batch, Post, RowChange, WaitChange};
 
@@ -38,7 +38,12 @@ impl Actor {
             over |= self.aborted(&mut batch, &abort, over).await?;
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
+        let was_paused = self.view.paused();
         self.commit(batch).await?;
+        if was_paused && !self.view.paused() {
+            // Mail to a paused session comes without a hint.
+            self.handle.mark_dirty();
+        }
         if new_role {
             self.take_role();
         }
@@ -83,6 +88,10 @@ impl Actor {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         batch.row.cwd = switch.cwd.clone().or(batch.row.cwd.take());
+        if switch.paused == Some(false) && self.view.answering().is_none() {
+            let mail = self.inbox.queued().next().is_some();
+            batch.row.status = Some(if mail { Status::Queued } else { Status::Idle });
+        }
         batch.entries.push(Entry::Switch(switch));
     }
 

@@ -20,7 +20,7 @@ use crate::view::View;
 use crate::{now, registry::Registry};
 use calls::Called;
 use proto::letter::Report;
-use proto::{CallId, Entry, Event, SessionId};
+use proto::{CallId, Entry, Event, SessionId, Status};
 pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +130,8 @@ impl Actor {
     }
 
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
-        let view = View::of(awake.entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let mut view = View::of(awake.entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        view.set_paused(awake.row.status == Status::Paused);
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
@@ -163,7 +164,7 @@ impl Actor {
                 Err(Stop::Unread) => continue,
                 Err(Stop::Leave(leave)) => return leave,
             }
-            let idle = self.view.answering().is_none() && self.inbox.is_empty();
+            let idle = self.view.answering().is_none() && (self.inbox.is_empty() || self.view.paused());
             self.handle.set_busy(!idle);
             let outcome = tokio::select! {
                 () = stop.cancelled() => return Leave::Stopped,
@@ -236,7 +237,9 @@ impl Actor {
     async fn commit(&mut self, mut batch: Batch) -> Result<(), Stop> {
         let view = self.preview(&batch);
         batch.at = now();
-        if batch.row.status.is_none() {
+        if view.paused() {
+            batch.row.status = Some(Status::Paused);
+        } else if batch.row.status.is_none() {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());

@@ -234,7 +234,8 @@ impl Actor {
         if !entries.is_empty() {
             return self.commit(Batch { entries, ..Batch::default() }).await;
         }
-        if self.view.open().is_empty() { self.count_attempt().await } else { Ok(()) }
+        // A paused run does nothing that could have been the cause.
+        if self.view.open().is_empty() && !self.view.paused() { self.count_attempt().await } else { Ok(()) }
     }
 
     async fn count_attempt(&mut self) -> Result<(), Stop> {

@@ -3,5 +3,6 @@
 mod children;
 mod crashes;
 mod letters;
+mod pauses;
 mod turns;
 mod world;

@@ -4,7 +4,7 @@
 
 use super::fault::Result;
 use super::value::{int, json, session_id, status, text, word};
-use crate::ready::{Asking, Consume, Posting, Ready};
+use crate::ready::{Asking, Consume, Posting, Ready, rests};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::{Class, Millis, RunId, SessionId, Status};
 use rusqlite::types::Value;
@@ -380,14 +380,15 @@ impl Desk<'_> {
             params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
         )?;
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
-        if class != Class::Control && !receiver.status.is_busy() {
+        if class != Class::Control && rests(receiver.status) {
             self.run("UPDATE sessions SET status = 'queued', ended = NULL WHERE n = ?1", [receiver.n])?;
         }
         if let Some(report) = &posting.run {
             let place = Place { n: receiver.n, tree: receiver.tree, root: posting.to.clone() };
             self.queue_run(&place, &posting.id.run(), report.as_ref())?;
         }
-        Ok(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: false })
+        let (letter, to) = (posting.id.clone(), posting.to.clone());
+        Ok(Receipt { letter, to, class, duplicate: false, paused: receiver.status == Status::Paused })
     }
 
     /// An id is good for one letter, also long after that letter was read.
@@ -402,7 +403,8 @@ impl Desk<'_> {
             return Err(Error::Taken { what: format!("letter id `{}`", posting.id), holder: to.into() }.into());
         }
         let class = super::value::from_word(text(row, 1)?)?;
-        Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
+        let (letter, to) = (posting.id.clone(), posting.to.clone());
+        Ok(Some(Receipt { letter, to, class, duplicate: true, paused: false }))
     }
 
     fn receiver(&self, session: &SessionId) -> Result<Receiver> {
