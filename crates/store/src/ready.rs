@@ -98,9 +98,12 @@ impl Ready {
         entries + post + open
     }
 
-    /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
+    /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind. A letter
+    /// is refused before anything is written for it, so one alone is of this kind.
     pub(crate) fn is_refused_early(&self) -> bool {
-        self.consume.is_empty() && self.open.is_empty() && self.post.is_empty() && self.waits.is_empty()
+        let one_letter = self.by.is_none() && self.once.is_none() && self.post.len() == 1;
+        let plain = self.consume.is_empty() && self.open.is_empty() && self.waits.is_empty();
+        plain && (self.post.is_empty() || one_letter)
     }
 }
 

@@ -369,16 +369,22 @@ impl Desk<'_> {
     }
 
     fn post(&self, posting: &Posting) -> Result<Receipt> {
-        if let Some(receipt) = self.posted_before(posting)? {
-            return Ok(receipt);
-        }
-        let receiver = self.receiver(&posting.to)?;
-        self.check_room(posting, &receiver)?;
+        let receiver = match self.receiver(posting) {
+            Ok(receiver) => receiver,
+            // Nobody could take it now; but if it was taken once, that stands.
+            Err(refused) => return self.posted_before(posting)?.ok_or(refused),
+        };
         let class = posting.class_for(receiver.status.is_busy());
-        self.run(
-            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        let posted = self.run(
+            "INSERT INTO letters (id, session, tree, class, posted, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (id) DO NOTHING",
             params![posting.id.as_str(), receiver.n, receiver.tree, word(&class)?, self.at, posting.body],
         )?;
+        if posted == 0 {
+            let before = self.posted_before(posting)?;
+            return before
+                .ok_or_else(|| Error::Internal(format!("letter `{}` was and was not there", posting.id)).into());
+        }
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
         if class != Class::Control && rests(receiver.status) {
             self.run("UPDATE sessions SET status = 'queued', ended = NULL WHERE n = ?1", [receiver.n])?;
@@ -407,21 +413,19 @@ impl Desk<'_> {
         Ok(Some(Receipt { letter, to, class, duplicate: true, paused: false }))
     }
 
-    fn receiver(&self, session: &SessionId) -> Result<Receiver> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
-        let mut rows = statement.query([session.as_str()])?;
-        let Some(row) = rows.next()? else { return Err(Error::NoSession(session.clone()).into()) };
-        Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status: status(text(row, 2)?)? })
-    }
-
-    fn check_room(&self, posting: &Posting, receiver: &Receiver) -> Result<()> {
-        let Some(queue) = posting.queue else { return Ok(()) };
-        let pending: Option<u32> = self.one("SELECT pending FROM heads WHERE n = ?1", [receiver.n])?;
-        if pending.is_some_and(|pending| pending >= queue) {
+    /// Who gets it, if they can take it.
+    fn receiver(&self, posting: &Posting) -> Result<Receiver> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT s.n, s.tree, s.status, h.pending FROM sessions s CROSS JOIN heads h ON h.n = s.n
+             WHERE s.id = ?1 AND s.archived = 0",
+        )?;
+        let mut rows = statement.query([posting.to.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(Error::NoSession(posting.to.clone()).into()) };
+        let (status, pending) = (status(text(row, 2)?)?, row.get::<_, u32>(3)?);
+        if posting.queue.is_some_and(|queue| pending >= queue) {
             return Err(Error::QueueFull(posting.to.clone()).into());
         }
-        Ok(())
+        Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status })
     }
 
     /// Makes the run's row if there is none.

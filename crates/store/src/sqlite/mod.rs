@@ -185,7 +185,10 @@ impl Store for Sqlite {
     }
 
     async fn cursor(&self) -> Result<u64, Error> {
-        self.readers.read(read::cursor).await
+        match &self.writer {
+            Some(writer) => writer.newest(),
+            None => self.readers.read(read::cursor).await,
+        }
     }
 
     async fn check(&self) -> Result<Vec<String>, Error> {

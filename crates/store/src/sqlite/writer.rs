@@ -9,6 +9,7 @@
 use super::apply::{Done, Hand};
 use super::fault::{Fault, Place, Result};
 use super::lock::Lock;
+use super::read;
 use crate::ready::Ready;
 use crate::{Error, Kept, OnKept};
 use rusqlite::Connection;
@@ -44,11 +45,14 @@ pub(super) struct Writer {
     counts: Arc<Counts>,
 }
 
-/// How well grouping works.
+/// What the thread tells without being asked.
 #[derive(Default)]
 pub(super) struct Counts {
+    /// How well grouping works.
     commits: AtomicU64,
     operations: AtomicU64,
+    /// The newest cursor: every prompt begins with it, and nobody but the thread changes it.
+    newest: AtomicU64,
 }
 
 struct Job {
@@ -66,7 +70,8 @@ impl Writer {
         on_kept: OnKept,
     ) -> std::result::Result<Self, Error> {
         let (jobs, inbox) = std::sync::mpsc::channel();
-        let counts = Arc::new(Counts::default());
+        let newest = read::cursor(&connection).map_err(|fault| place.explain(fault))?;
+        let counts = Arc::new(Counts { newest: AtomicU64::new(newest), ..Counts::default() });
         let desk = Thread { connection, _lock: lock, place, on_kept, counts: counts.clone(), hand: Hand::default() };
         let thread = thread::Builder::new()
             .name("store".into())
@@ -93,6 +98,14 @@ impl Writer {
             return Err(Error::Closed);
         }
         answered.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// The cursor of the newest entry that is kept.
+    pub(super) fn newest(&self) -> std::result::Result<u64, Error> {
+        if self.room.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(self.counts.newest.load(Ordering::Acquire))
     }
 
     /// (transactions, operations) so far.
@@ -154,7 +167,8 @@ impl Thread {
         };
         self.counts.commits.fetch_add(1, Ordering::Relaxed);
         self.counts.operations.fetch_add(group.len() as u64, Ordering::Relaxed);
-        if answers.iter().any(Answer::is_ok) && !kept.is_empty() {
+        if let Some(newest) = kept.last().filter(|_| answers.iter().any(Answer::is_ok)) {
+            self.counts.newest.store(newest.cursor, Ordering::Release);
             (self.on_kept)(&kept);
         }
         for (job, answer) in group.into_iter().zip(answers) {
