@@ -105,6 +105,8 @@ pub struct NewSession {
 pub enum Target {
     New(NewSession),
     Session(SessionId),
+    /// One that the caller has just read.
+    Found(Box<Session>),
     /// An agent's main session, made on first use.
     Main {
         agent: String,
@@ -216,6 +218,7 @@ impl Runtime {
         let Some(found) = self.inner.store.run(run).await? else { return Ok(None) };
         let same = match target {
             Target::Session(session) => session == &found.session,
+            Target::Found(row) => row.id == found.session,
             Target::New(_) | Target::Main { .. } => true,
         };
         if !same {
@@ -233,6 +236,7 @@ impl Runtime {
         match target {
             Target::New(new) => Ok((self.row(new)?, true)),
             Target::Session(session) => Ok((self.session(session).await?, false)),
+            Target::Found(row) => Ok((Session::clone(row), false)),
             Target::Main { agent, cwd } => {
                 let key = Key::main(&AgentId::parse(agent)?);
                 if let Some(found) = self.by_key(&key).await? {
