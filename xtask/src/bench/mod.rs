@@ -71,7 +71,10 @@ const FIGURES: &[Figure] = &[
         names: &["history_200", "history_200_median_ms", "history_200_p99_ms", "history_200_core_us"],
         measure: history::history,
     },
-    Figure { names: &["post_64", "post_64_per_s", "post_64_sqlite_per_s", "post_64_core_us"], measure: letters::post },
+    Figure {
+        names: &["post_64", "post_64_per_s", "post_64_sqlite_per_s", "post_64_core_us", "post_64_sqlite_core_us"],
+        measure: letters::post,
+    },
     Figure { names: &["send_to_request", "send_to_request_p99_ms"], measure: letters::send },
     Figure { names: &["prompts_200", "prompts_200_anon_mib"], measure: prompts::prompts },
     Figure { names: &["sse_10000", "sse_10000_each_kib"], measure: watchers::idle },
