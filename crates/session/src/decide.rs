@@ -54,6 +54,10 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     if view.closing() {
         return Next::Close;
     }
+    if view.paused() {
+        // What is answered may still end; nothing new begins.
+        return if view.answering().is_some_and(|now| now.answered) { Next::End } else { Next::Rest };
+    }
     // Steer letters are due at any boundary, a request only when idle: so a turn never ends over unread mail.
     let due = inbox.due(view.answering().is_some());
     if due > 0 {

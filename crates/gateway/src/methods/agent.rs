@@ -15,7 +15,7 @@ impl Handle<Agent> for Gateway {
         let run = run_id(input.idempotency_key)?;
         let target = match (&input.session_id, &input.session_key) {
             (Some(_), Some(_)) => return Err(Error::invalid("give `sessionId` or `sessionKey`, not both")),
-            (Some(id), None) => Target::Session(self.named(id).await?.id),
+            (Some(id), None) => Target::Found(Box::new(self.named(id).await?)),
             (None, Some(key)) => self.target(key, input.cwd.as_deref()).await?,
             (None, None) => Target::New(NewSession {
                 agent: input.agent_id.clone(),
@@ -53,7 +53,7 @@ fn files(files: Vec<FileInput>) -> Result<Vec<InputPart>, Error> {
     };
     let is_base64 = |data: &str| {
         let body = data.trim_end_matches('=');
-        data.len() % 4 == 0
+        data.len().is_multiple_of(4)
             && data.len() - body.len() < 3
             && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
     };

@@ -230,7 +230,7 @@ impl Actor {
                 Some(after) => after.run(result, ms, &cancel).await,
                 None => result,
             };
-            Outcome::Called(Called { call, result, effects: doors.effects(), ms })
+            Outcome::Called(Box::new(Called { call, result, effects: doors.effects(), ms }))
         });
         self.running.insert(task.id(), id);
     }

@@ -27,7 +27,7 @@ use crate::{fork, now, registry::Registry};
 use calls::Called;
 use hooked::Weighed;
 use proto::letter::Report;
-use proto::{CallId, Entry, Event, RunId, SessionId};
+use proto::{CallId, Entry, Event, RunId, SessionId, Status};
 pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ enum Outcome {
     Greeted(Option<String>),
     Said(Option<Result<llm::Reply, llm::Error>>),
     Weighed(Box<Weighed>),
-    Called(Called),
+    Called(Box<Called>),
 }
 
 pub(crate) struct Actor {
@@ -163,7 +163,8 @@ impl Actor {
 
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
         let entries = fork::standing(&awake.row, awake.entries);
-        let view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let mut view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        view.set_paused(awake.row.status == Status::Paused);
         let new = is_new(&awake.row, &entries);
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
@@ -206,7 +207,7 @@ impl Actor {
                 Err(Stop::Refused(error)) => return Leave::Trouble(error),
                 Err(Stop::Leave(leave)) => return leave,
             }
-            let idle = self.view.answering().is_none() && self.inbox.is_empty();
+            let idle = self.view.answering().is_none() && (self.inbox.is_empty() || self.view.paused());
             self.handle.set_busy(!idle);
             if idle {
                 self.leave_worktree().await;
@@ -274,7 +275,7 @@ impl Actor {
             match outcome {
                 Ok((id, Outcome::Called(outcome))) => {
                     self.running.remove(&id);
-                    called.push(outcome);
+                    called.push(*outcome);
                 }
                 Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
@@ -290,7 +291,9 @@ impl Actor {
     async fn commit(&mut self, mut batch: Batch) -> Result<(), Stop> {
         let view = self.preview(&batch);
         batch.at = now();
-        if batch.row.status.is_none() {
+        if view.paused() {
+            batch.row.status = Some(Status::Paused);
+        } else if batch.row.status.is_none() {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
@@ -418,7 +421,7 @@ impl Actor {
         let ended = async {
             while let Some(outcome) = self.tasks.join_next().await {
                 if let Ok(Outcome::Called(outcome)) = outcome {
-                    called.push(outcome);
+                    called.push(*outcome);
                 }
             }
         };
