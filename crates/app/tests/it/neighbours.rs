@@ -167,6 +167,7 @@ fn what_is_no_gateway_of_this_user_gets_no_mail() {
     let babble = std::thread::spawn(move || {
         for stream in listener.incoming().take(2).flatten() {
             let mut stream = stream;
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
             let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nwhu");
         }
     });

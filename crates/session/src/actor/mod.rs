@@ -188,7 +188,7 @@ impl Actor {
             greeted: None,
             new,
             telling: None,
-            asked_to_end: view.shutdown().map(|_| now()),
+            asked_to_end: None,
             weighed: None,
             left: false,
             rt,
@@ -264,7 +264,15 @@ impl Actor {
             let letters = self.rt.store.inbox(&self.row.id, self.inbox.read_up_to()).await?;
             self.inbox.extend(letters);
         }
+        self.note_question();
         Ok(())
+    }
+
+    /// The clock of the question whether it may be shut down runs from when that came in: whoever is deep in a call does
+    /// not read it, and is ended all the same.
+    fn note_question(&mut self) {
+        let open = self.view.shutdown().is_some() || self.inbox.asks_to_end();
+        self.asked_to_end = open.then(|| self.asked_to_end.unwrap_or_else(now));
     }
 
     /// Handles an outcome, and every other one that is ready: their entries share a commit.
@@ -312,8 +320,8 @@ impl Actor {
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
         self.view = view;
-        self.asked_to_end = self.view.shutdown().map(|_| self.asked_to_end.unwrap_or_else(now));
         self.inbox.consumed(&consumed);
+        self.note_question();
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
