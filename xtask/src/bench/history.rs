@@ -30,7 +30,7 @@ const SECRET: &str = "sk-ant-api03-Zq8vT1xW5nB7kD2mF9rH4jL6pS3cY0aGuEiOo";
 pub(super) fn history(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let fake = FakeModel::start();
     let home = TempHome::new(&fake);
-    let session = rows::with_store(&home, talk)?;
+    let session = rows::with_store(&home, async |store| talk(store, RUNS).await)?;
     let (gateway, site) = Gateway::listening(&bench.program, &home)?;
     let input = json!({ "sessionKey": session, "limit": MESSAGES }).to_string();
     let load = gateway.block_on(async {
@@ -64,10 +64,10 @@ fn check(page: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A session in which people ask and are answered; every tenth time somebody pastes a key.
-async fn talk(store: &dyn Store) -> anyhow::Result<SessionId> {
+pub(super) async fn talk(store: &dyn Store, runs: usize) -> anyhow::Result<SessionId> {
     let id = rows::open(store, 1).await?.remove(0);
     let mut fence = Fence::Claim;
-    for n in 0..RUNS {
+    for n in 0..runs {
         let batch = Batch { at: 1 + n as i64, entries: run(n), ..Batch::default() };
         fence = Fence::Epoch(store.commit(&id, fence, batch).await?.epoch);
     }

@@ -11,6 +11,7 @@ mod http;
 mod idle;
 mod letters;
 mod list;
+mod mail;
 mod measure;
 mod memory;
 mod prompts;
@@ -53,6 +54,9 @@ const FIGURES: &[Figure] = &[
         names: &["subtasks_1000_s", "subtasks_1000_anon_mib", "subtasks_1000_end_s"],
         measure: children::thousand,
     },
+    Figure { names: &["broadcast_1000"], measure: mail::broadcast },
+    Figure { names: &["drain_10000_ratio", "drain_letter_us"], measure: mail::drain },
+    Figure { names: &["fork_2000"], measure: mail::fork },
     Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
