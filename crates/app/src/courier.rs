@@ -129,7 +129,10 @@ async fn by_bridge(peer: &Peer, message: &DeliverInput) -> Result<MailReceipt, U
 
 async fn reach(peer: &Peer) -> Result<Client, client::Error> {
     let token = peer.token.as_ref().map_or("", |token| token.expose());
-    Client::connect_tcp(&peer.url, token).await
+    match &peer.ca {
+        Some(ca) => Client::connect_tls(&peer.url, token, ca).await,
+        None => Client::connect_tcp(&peer.url, token).await,
+    }
 }
 
 async fn hand_over(

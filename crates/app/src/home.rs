@@ -19,7 +19,7 @@ pub(crate) struct Home {
 impl Home {
     /// With what holds everywhere.
     pub(crate) fn open() -> Result<Self, Failure> {
-        Self::with(|paths, env| config::load(paths, env))
+        Self::with(config::load)
     }
 
     /// With what holds in a directory.

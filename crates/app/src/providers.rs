@@ -2,7 +2,7 @@
 
 use config::{Environment, Loaded, Paths};
 use llm::catalogue::Catalogue;
-use llm::vendors::{self, About, Setup, Source, VENDORS, local};
+use llm::vendors::{About, Setup, Source, VENDORS, Vendor, local};
 use llm::{Key, Models, Wire};
 use proto::Error;
 use std::collections::BTreeMap;
@@ -16,38 +16,37 @@ pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
     if let Some(model) = &loaded.config.model {
         return model.clone();
     }
-    let env = |name: &str| env.get(name).map(str::to_owned);
-    let keyed = VENDORS.iter().find(|vendor| !vendor.model.is_empty() && has_key(loaded, vendor, &env));
-    match keyed {
+    let setups = setups(env, loaded);
+    let has_key = |vendor: &&Vendor| setups.get(vendor.name).is_some_and(|setup| setup.source != Source::None);
+    match VENDORS.iter().filter(|vendor| !vendor.model.is_empty()).find(has_key) {
         Some(vendor) => format!("{}/{}", vendor.name, vendor.model),
-        None => local::find(&env).map_or_else(|| OFFLINE.into(), |found| format!("{}/{}", found.vendor, found.model)),
+        None => local::find(&|name| env.get(name).map(str::to_owned))
+            .map_or_else(|| OFFLINE.into(), |found| format!("{}/{}", found.vendor, found.model)),
     }
 }
 
-fn has_key(loaded: &Loaded, vendor: &vendors::Vendor, env: &dyn Fn(&str) -> Option<String>) -> bool {
-    match loaded.config.provider.get(vendor.name) {
-        Some(set) => !vendor.keys.is_empty() && setup(set).with_env_key(vendor.name, env).source != Source::None,
-        None => Setup::from_env(vendor, env).is_some(),
-    }
-}
-
-/// Every provider that is set up, whose key is in the environment, or that needs none.
 pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Result<Models, Error> {
-    let env = |name: &str| env.get(name).map(str::to_owned);
     let catalogue = Arc::new(catalogue(paths)?);
-    let mut setups: BTreeMap<String, Setup> = BTreeMap::new();
-    for vendor in VENDORS {
-        let setup = if vendor.keys.is_empty() { Some(Setup::default()) } else { Setup::from_env(vendor, &env) };
-        setups.extend(setup.map(|setup| (vendor.name.to_owned(), setup)));
-    }
-    for (name, provider) in &loaded.config.provider {
-        setups.insert(name.clone(), setup(provider).with_env_key(name, &env));
-    }
-    let providers = setups.into_iter().map(|(name, setup)| {
+    let providers = setups(env, loaded).into_iter().map(|(name, setup)| {
         let configured = setup.build(&name, &catalogue);
         (name, configured)
     });
     Ok(Models::new(paths.config.join("scripts"), providers.collect()))
+}
+
+/// Every provider that is set up, that has a key, or that needs none.
+fn setups(env: &Environment, loaded: &Loaded) -> BTreeMap<String, Setup> {
+    let env = |name: &str| env.get(name).map(str::to_owned);
+    let kept = |name: &str| loaded.keys.get(name).map(config::Secret::expose);
+    let vendors = VENDORS.iter().filter_map(|vendor| {
+        let setup = Setup::of_vendor(vendor, &env, kept(vendor.name))?;
+        Some((vendor.name.to_owned(), setup))
+    });
+    let set = loaded.config.provider.iter().map(|(name, provider)| {
+        let setup = setup(provider).with_env_key(name, &env).with_file_key(kept(name));
+        (name.clone(), setup)
+    });
+    vendors.chain(set).collect()
 }
 
 /// What is known about models, and what a file beside the settings says instead.

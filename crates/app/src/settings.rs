@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Directories that are remembered. Beyond this all are read anew, which takes a millisecond each.
-const MOST: usize = 1024;
+/// Directories that are remembered, some ten thousand bytes each. Beyond this all are read anew, a millisecond each.
+const MOST: usize = 128;
 
 /// What holds where, for one home.
 pub(crate) struct Directories {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::files::{Style, agents, commands, skills};
 use crate::layer::{Layer, Source};
-use crate::read::{Reading, read_text};
+use crate::read::{Reading, leaves, read_text};
 use crate::{Environment, Error, Paths, Skill, document};
 
 /// What holds when nobody says otherwise, in the form everybody else writes in.
@@ -19,6 +19,8 @@ pub(crate) struct Sheet {
     pub(crate) file: PathBuf,
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// It came with a repository, trusted or not.
+    pub(crate) of_repository: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl Gather<'_> {
         let file = self.paths.organisation(&url);
         let Some(text) = read_text(&file, self.reading)? else { return Ok(None) };
         let source = Source::text(Layer::Organisation, &url, &self.paths.config);
-        Ok(Some(Sheet { source, file, text, kind: Kind::Settings }))
+        Ok(Some(Sheet { source, file, text, kind: Kind::Settings, of_repository: false }))
     }
 
     /// Layer 5.
@@ -130,12 +132,15 @@ impl Gather<'_> {
             let kind = Kind::Command { style, folder };
             self.markdown(source(layer, &file, root.as_deref()), file, kind, gathered);
         }
-        skills::find(base, &mut gathered.skills, self.reading);
+        skills::find(base, root.as_deref(), &mut gathered.skills, self.reading);
         self.settings(layer, &base.join(".convoke"), root, gathered)
     }
 
     /// One that cannot be read is said, and only that one is left out.
     fn markdown(&mut self, source: Arc<Source>, file: PathBuf, kind: Kind, gathered: &mut Gathered) {
+        if leaves(&file, source.repository.as_deref(), self.reading) {
+            return;
+        }
         match read_text(&file, self.reading) {
             Ok(Some(text)) => gathered.push(source, file, text, kind),
             Ok(None) => {}
@@ -161,7 +166,9 @@ impl Gather<'_> {
             Some(text) => (commented, Some(text)),
             None => (plain.clone(), read_text(&plain, self.reading)?),
         };
-        if let Some(text) = text {
+        if let Some(text) = text
+            && !leaves(&file, root.as_deref(), self.reading)
+        {
             gathered.push(source(layer, &file, root.as_deref()), file, text, Kind::Settings);
         }
         Ok(())
@@ -170,7 +177,8 @@ impl Gather<'_> {
 
 impl Gathered {
     fn push(&mut self, source: Arc<Source>, file: PathBuf, text: String, kind: Kind) {
-        self.sheets.push(Sheet { source, file, text, kind });
+        let of_repository = source.repository.is_some();
+        self.sheets.push(Sheet { source, file, text, kind, of_repository });
     }
 
     pub(crate) fn root(&self) -> Option<PathBuf> {

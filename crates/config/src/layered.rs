@@ -453,3 +453,23 @@ fn a_variable_that_names_no_file_is_refused() {
     let error = world.load("sub").unwrap_err();
     assert!(error.message.starts_with("/nowhere/x.json: `CONVOKE_CONFIG` names this file"), "{error}");
 }
+
+#[test]
+fn a_link_out_of_a_repository_is_not_followed() {
+    let world = World::new();
+    let secret = world.write("../home/secret.md", "---\ndescription: hunter2\n---\nhunter2");
+    for file in ["AGENTS.md", ".convoke/agents/a.md", ".convoke/commands/c.md", ".claude/skills/s/SKILL.md"] {
+        let link = world.repository.join(file);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+    }
+    // A link that stays inside is fine.
+    world.write("docs/agents.md", "inside");
+    std::os::unix::fs::symlink("../docs/agents.md", world.repository.join("sub/AGENTS.md")).unwrap();
+    let loaded = world.good();
+    let told = format!("{:?} {:?} {:?} {:?}", loaded.instructions, loaded.config.agent, loaded.commands, loaded.skills);
+    assert!(!told.contains("hunter2") && told.contains("inside"), "{told}");
+    for file in ["AGENTS.md", "agents/a.md", "commands/c.md", "SKILL.md"] {
+        says(&loaded, &[file, "a link out of its repository"]);
+    }
+}

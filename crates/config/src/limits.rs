@@ -50,6 +50,12 @@ pub(crate) const SECTION: Section = Section {
         setting("limits.running", Kind::Whole, "32", "runs at once in one tree; more wait"),
         setting("limits.agents", Kind::Whole, "500", "agents started by one run of a root"),
         setting("limits.costUsd", Kind::Number, "50", "what one run of a root may spend, in US dollars"),
+        setting(
+            "limits.tokens",
+            Kind::Whole,
+            "no limit",
+            "what one run of a root may have models read and write, in tokens",
+        ),
         setting("limits.calls", Kind::Whole, "8", "tool calls of one step at once"),
         setting("limits.queue", Kind::Whole, "1000", "letters waiting for one session; more are refused"),
         setting("limits.hops", Kind::Whole, "8", "how often a letter may cause another one"),

@@ -91,6 +91,18 @@ fn not_text(file: &Path, error: &std::string::FromUtf8Error) -> Error {
     document::place(&source, &before, offset).error("not UTF-8", "save the file as UTF-8")
 }
 
+/// Whether a file that belongs to a repository is really somewhere else: a link must not carry the user's own files
+/// into what a model is told.
+pub(crate) fn leaves(file: &Path, root: Option<&Path>, reading: &mut Reading) -> bool {
+    let outside = root.is_some_and(|root| file.canonicalize().is_ok_and(|real| !real.starts_with(root)));
+    if outside {
+        reading.saw(file);
+        let name = file.display();
+        reading.warn(format!("{name}: not read, because it is a link out of its repository; put a copy there"));
+    }
+    outside
+}
+
 /// What a directory holds, sorted, so that the same files mean the same everywhere. None at all is fine.
 pub(crate) fn entries(directory: &Path, reading: &mut Reading) -> Vec<PathBuf> {
     reading.saw(directory);

@@ -128,6 +128,9 @@ impl Laying<'_> {
         match &sheet.kind {
             Kind::Settings => {
                 let node = document::parse(&sheet.source, &sheet.text)?;
+                if sheet.of_repository && sheet.source.repository.is_none() {
+                    whole_gateway(&node, &mut self.reading.warnings);
+                }
                 self.lay(node, sheet.source.repository.as_deref())
             }
             Kind::Agent { style, base } => {
@@ -169,9 +172,21 @@ impl Laying<'_> {
     }
 }
 
+/// Settings of a whole gateway, which serves many directories: one of these cannot change them, trusted or not.
+const WHOLE_GATEWAY: &[&str] = &["limits", "peers", "inbound", "tls", "organisation", "session", "tools"];
+
+fn whole_gateway(root: &Node, warnings: &mut Vec<String>) {
+    let fields = root.fields().unwrap_or_default().iter();
+    for field in fields.filter(|field| WHOLE_GATEWAY.contains(&field.key.as_str())) {
+        let (line, key) = (field.place.line(), &field.key);
+        let what = "holds for a whole gateway, which reads it from your own settings and not from a repository";
+        warnings.push(format!("{line}: `{key}` {what}"));
+    }
+}
+
 /// The user's first, then those that settings name, then those of the directories, the nearest last.
 fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut Reading) -> Vec<Instructions> {
-    let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, reading).into_iter().collect();
+    let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, None, reading).into_iter().collect();
     let fields = root.fields().unwrap_or_default();
     let listed = fields.iter().find(|field| field.key == "instructions").map(|field| &field.node);
     for item in listed.and_then(|node| node.list().ok()).unwrap_or_default() {
@@ -179,7 +194,9 @@ fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut R
         let within = item.place.source.repository.as_deref();
         found.extend(instructions::named(&file, within, &item.place.line(), reading));
     }
-    found.extend(gathered.chain.iter().filter_map(|directory| instructions::of_directory(directory, reading)));
+    let root = gathered.root();
+    let of = |directory: &PathBuf| instructions::of_directory(directory, root.as_deref(), reading);
+    found.extend(gathered.chain.iter().filter_map(of));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|instructions| seen.insert(instructions.file.clone()));
     found
@@ -188,13 +205,7 @@ fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut R
 /// Of everything but the repository: that belongs to a directory and not to a gateway.
 fn text_hash(gathered: &Gathered) -> String {
     let mut hasher = Hasher::default();
-    let in_chain = |sheet: &Sheet| gathered.chain.iter().any(|directory| sheet.file.starts_with(directory));
-    let of_home = |sheet: &Sheet| match sheet.source.layer {
-        Layer::Project => false,
-        Layer::Directory => !in_chain(sheet),
-        _ => true,
-    };
-    for sheet in gathered.sheets.iter().filter(|sheet| of_home(sheet)) {
+    for sheet in gathered.sheets.iter().filter(|sheet| !sheet.of_repository) {
         hasher.add(sheet.source.name.as_bytes());
         hasher.add(sheet.text.as_bytes());
     }

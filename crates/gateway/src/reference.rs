@@ -58,7 +58,7 @@ impl Gateway {
         };
         Ok(match main {
             Some(agent) => Target::Main { agent, cwd: directory(cwd.unwrap_or(&self.home))? },
-            None => Target::Session(self.runtime.resolve(&reference).await?.id),
+            None => Target::Found(Box::new(self.runtime.resolve(&reference).await?)),
         })
     }
 

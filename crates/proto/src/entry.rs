@@ -304,6 +304,18 @@ mod tests {
     }
 
     #[test]
+    fn the_type_is_found_wherever_it_stands() {
+        for text in [
+            r#"{"type":"notice","text":"a"}"#,
+            r#"{ "type": "notice", "text": "a" }"#,
+            r#"{"text":"a","type":"notice"}"#,
+        ] {
+            let entry: Entry = serde_json::from_str(text).unwrap();
+            assert!(matches!(entry, Entry::Notice(notice) if notice.text == "a"), "{text}");
+        }
+    }
+
+    #[test]
     fn an_unknown_entry_names_the_known_ones() {
         let error = serde_json::from_str::<Entry>(r#"{"type":"riddle"}"#).unwrap_err().to_string();
         assert!(error.contains("riddle") && error.contains("input"), "{error}");

@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 /// The longest id anyone may choose (P1: idempotency keys).
 const MAX_CHOSEN: usize = 128;
-/// The longest id there is: one made from another has a prefix more.
-const MAX_LEN: usize = 160;
+/// The longest id that may come from another gateway, where it was made from a chosen one and a session's.
+pub const MAX_FOREIGN: usize = 200;
+/// The longest id there is: one made from another, and one made from that, have prefixes more.
+const MAX_LEN: usize = 240;
 
-/// True for 1–160 characters of `[A-Za-z0-9_.:-]`.
+/// True for 1–240 characters of `[A-Za-z0-9_.:-]`.
 pub fn is_valid(text: &str) -> bool {
     (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'-'))
@@ -25,7 +27,7 @@ pub fn is_chosen(text: &str) -> bool {
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an id: 1 to 160 of letters, digits, `_`, `.`, `:` and `-`")]
+#[error("`{0}` is not an id: 1 to 240 of letters, digits, `_`, `.`, `:` and `-`")]
 pub struct Invalid(String);
 
 macro_rules! ids {
@@ -73,7 +75,7 @@ macro_rules! ids {
         impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> { stringify!($name).into() }
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({"type": "string", "minLength": 1, "maxLength": 160, "pattern": "^[A-Za-z0-9_.:-]+$"})
+                schemars::json_schema!({"type": "string", "minLength": 1, "maxLength": 240, "pattern": "^[A-Za-z0-9_.:-]+$"})
             }
         }
     )*};
@@ -139,9 +141,18 @@ mod tests {
 
     #[test]
     fn foreign_text_is_refused_outside_the_alphabet() {
-        for bad in ["", "a b", "ü", &"x".repeat(161)] {
+        for bad in ["", "a b", "ü", &"x".repeat(241)] {
             assert!(RunId::parse(bad).is_err(), "{bad}");
         }
         assert!(RunId::parse("my:key-1.2_3").is_ok());
+    }
+
+    #[test]
+    fn what_follows_from_the_longest_ids_is_an_id() {
+        let mail = LetterId::derived("mail_", &format!("{}_{}", "x".repeat(MAX_CHOSEN), uuid::Uuid::now_v7().simple()));
+        assert!(mail.as_str().len() <= MAX_FOREIGN);
+        let far = LetterId::derived("far_", &"x".repeat(MAX_FOREIGN));
+        LetterId::derived("talk_", &format!("{far}_a99"));
+        LetterId::derived("interrupt_", LetterId::derived("end_", far.as_str()).as_str());
     }
 }

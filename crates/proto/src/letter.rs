@@ -368,6 +368,9 @@ pub struct Switch {
     pub mode: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Starts nothing from here on, or goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

@@ -56,7 +56,7 @@ pub type OnJson<'a> = dyn Fn(&mut serde_json::Value) -> bool + 'a;
 impl Message {
     /// Passes everything a reader would see through the two; true when something changed.
     pub fn redact(&mut self, text: &OnText<'_>, json: &OnJson<'_>) -> bool {
-        let mut changed = json(&mut self.content);
+        let mut changed = false;
         let on_text = |held: &mut String| {
             let blanked = match text(held) {
                 Cow::Borrowed(_) => None,
@@ -71,6 +71,10 @@ impl Message {
                 Part::Subtask { prompt, description, .. } => on_text(prompt) | on_text(description),
                 Part::File { .. } | Part::Compaction { .. } | Part::Step { .. } => false,
             };
+        }
+        if changed {
+            // It says the same in other words: made anew, nothing has to be found twice.
+            self.content = project::content(&self.parts);
         }
         changed
     }
@@ -127,4 +131,43 @@ pub enum ToolState {
     Running,
     Completed,
     Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_blanked_in_the_parts_is_blanked_in_the_content() {
+        fn blank(text: &str) -> Cow<'_, str> {
+            Cow::Owned(text.replace("secret", "***"))
+        }
+        let json = |value: &mut serde_json::Value| {
+            let blanked = json!({ "command": "echo ***" });
+            std::mem::replace(value, blanked.clone()) != blanked
+        };
+        let message: Message = serde_json::from_value(json!({
+            "id": "msg_1", "seq": 1, "role": "assistant", "timestamp": 1, "content": "the secret",
+            "parts": [{ "type": "text", "text": "the secret" }],
+        }))
+        .unwrap();
+        let mut said = message.clone();
+        assert!(said.redact(&blank, &json));
+        assert_eq!(said.content, json!("the ***"));
+        assert!(!said.redact(&blank, &json), "nothing is left to find");
+        let mut called = Message {
+            parts: vec![Part::Tool {
+                call_id: CallId::parse("call_1").unwrap(),
+                tool: "bash".into(),
+                state: ToolState::Completed,
+                input: json!({ "command": "echo secret" }),
+                output: Some("secret".into()),
+            }],
+            ..message
+        };
+        assert!(called.redact(&blank, &json));
+        let text = serde_json::to_string(&called).unwrap();
+        assert!(!text.contains("secret") && text.contains("echo ***"), "{text}");
+    }
 }

@@ -107,7 +107,7 @@ methods! {
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
     "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
-    /// Gives a session a title, or lets it run as another agent or with another model from its next step on.
+    /// Changes a session: its title, the agent or the model of its next step; `paused` lets it take letters and start nothing.
     "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
@@ -471,6 +471,9 @@ pub struct PatchInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+    /// Takes letters and starts nothing, until it is false again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -519,6 +522,20 @@ pub struct AgentInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+    /// Images, PDFs and texts to look at; 5 MiB in all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileInput>,
+}
+
+/// A file that comes with a prompt.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileInput {
+    pub name: String,
+    /// Such as `image/png`.
+    pub mime: String,
+    /// In base64.
+    pub data: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -20,10 +20,12 @@ pub enum Status {
     Timeout,
     Interrupted,
     Stranded,
+    /// Takes letters and starts nothing until a person resumes it.
+    Paused,
 }
 
 impl Status {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Idle,
         Self::Queued,
         Self::Running,
@@ -36,6 +38,7 @@ impl Status {
         Self::Timeout,
         Self::Interrupted,
         Self::Stranded,
+        Self::Paused,
     ];
 
     /// Something is under way and will go on by itself.
@@ -62,6 +65,7 @@ impl Status {
             Self::Timeout => "timeout",
             Self::Interrupted => "interrupted",
             Self::Stranded => "stranded",
+            Self::Paused => "paused",
         }
     }
 

@@ -26,16 +26,16 @@ shapes! {
     Ref {
         "type": "string",
         "description": "An id, a key (`agent:<agent>:<rest>`), `main` or a label",
-        "pattern": r"^\s*([Aa][Gg][Ee][Nn][Tt]:\s*[A-Za-z0-9][A-Za-z0-9_-]{0,63}\s*(:[^:\s\x00-\x1f\x7f-\x9f]+)+|subagent:[A-Za-z0-9_.:-]{0,156}|ses_[A-Za-z0-9_.:-]{1,156}|[^:\x00-\x1f\x7f-\x9f]*[^:\s\x00-\x1f\x7f-\x9f][^:\x00-\x1f\x7f-\x9f]*)\s*$",
+        "pattern": r"^\s*([Aa][Gg][Ee][Nn][Tt]:\s*[A-Za-z0-9][A-Za-z0-9_-]{0,63}\s*(:[^:\s\x00-\x1f\x7f-\x9f]+)+|subagent:[A-Za-z0-9_.:-]{0,236}|ses_[A-Za-z0-9_.:-]{1,236}|[^:\x00-\x1f\x7f-\x9f]*[^:\s\x00-\x1f\x7f-\x9f][^:\x00-\x1f\x7f-\x9f]*)\s*$",
         "maxLength": 512,
-        "not": { "pattern": r"^\s*(current|ses_[A-Za-z0-9_.:-]{157,160})\s*$" },
+        "not": { "pattern": r"^\s*(current|ses_[A-Za-z0-9_.:-]{237,240})\s*$" },
     };
     /// What [`crate::key::label`] takes.
     Label {
         "type": "string",
         "pattern": r"^\s*[^:\x00-\x1f\x7f-\x9f]*[^:\s\x00-\x1f\x7f-\x9f][^:\x00-\x1f\x7f-\x9f]*\s*$",
         "maxLength": 512,
-        "not": { "pattern": r"^\s*(main|current|global|unknown|ses_[A-Za-z0-9_.-]{1,160})\s*$" },
+        "not": { "pattern": r"^\s*(main|current|global|unknown|ses_[A-Za-z0-9_.-]{1,240})\s*$" },
     };
     /// What [`crate::key::title`] takes.
     Title {
@@ -67,6 +67,10 @@ shapes! {
     };
     /// An idempotency key: what [`crate::ids::is_chosen`] takes.
     Chosen { "type": "string", "pattern": r"^[A-Za-z0-9_.:-]+$", "minLength": 1, "maxLength": 128 };
+    /// An id from another gateway.
+    Foreign { "type": "string", "pattern": r"^[A-Za-z0-9_.:-]+$", "minLength": 1, "maxLength": 200 };
+    /// The path of a socket, as an address shows it.
+    SocketPath { "type": "string", "pattern": "^/[^\"<>#\\x00-\\x1f\\x7f-\\x9f]*$", "maxLength": 200 };
     /// A directory; whether it is there is another question.
     Directory { "type": "string", "pattern": r"^/[^\x00]*$" };
     /// The title of a task, which has an end.
@@ -74,7 +78,7 @@ shapes! {
     /// The `nextCursor` of a page of tasks: the last one's number.
     TaskCursor { "type": "string", "pattern": r"^[0-9]{1,18}$" };
     /// The `nextCursor` of a page.
-    PageCursor { "type": "string", "pattern": r"^[0-9]{1,18}\.[A-Za-z0-9_.:-]{1,160}$" };
+    PageCursor { "type": "string", "pattern": r"^[0-9]{1,18}\.[A-Za-z0-9_.:-]{1,240}$" };
 }
 
 /// At least one of the fields of an object is given and not `null`, and no second one.
@@ -148,7 +152,8 @@ mod tests {
 
     #[test]
     fn schemas_and_checks_agree_where_it_is_close() {
-        let long = ["x".repeat(128), "x".repeat(129), "ü".repeat(512), "ü".repeat(513)];
+        let mut long = vec!["x".repeat(128), "x".repeat(129), "ü".repeat(512), "ü".repeat(513)];
+        long.extend([236, 237, 240, 241].map(|length| format!("ses_{}", "x".repeat(length))));
         let words = [
             "",
             " ",

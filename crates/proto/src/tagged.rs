@@ -24,8 +24,15 @@ macro_rules! tagged {
                 #[derive(serde::Deserialize)]
                 struct Tag { r#type: String }
                 let raw = Box::<serde_json::value::RawValue>::deserialize(d)?;
-                let tag: Tag = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
-                match tag.r#type.as_str() {
+                let named: Tag;
+                let tag = match crate::tagged::leading(raw.get()) {
+                    Some(tag) => tag,
+                    None => {
+                        named = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
+                        named.r#type.as_str()
+                    }
+                };
+                match tag {
                     $($tag => serde_json::from_str(raw.get()).map(Self::$variant).map_err(serde::de::Error::custom),)*
                     other => Err(serde::de::Error::unknown_variant(other, &[$($tag),*])),
                 }
@@ -33,6 +40,12 @@ macro_rules! tagged {
         }
 
     };
+}
+
+/// The tag of a text that begins with it, as everything does that we wrote: found without reading the rest.
+pub(crate) fn leading(text: &str) -> Option<&str> {
+    let (tag, _) = text.strip_prefix(r#"{"type":""#)?.split_once('"')?;
+    (!tag.contains('\\')).then_some(tag)
 }
 
 pub(crate) use tagged;

@@ -54,6 +54,10 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     if view.closing() {
         return Next::Close;
     }
+    if view.paused() {
+        // What is answered may still end; nothing new begins.
+        return if view.answering().is_some_and(|now| now.answered) { Next::End } else { Next::Rest };
+    }
     // Steer letters are due at any boundary, a request only when idle: so a turn never ends over unread mail.
     let due = inbox.due(view.answering().is_some());
     if due > 0 {
@@ -85,6 +89,8 @@ pub struct Inbox {
     controls: VecDeque<Letter>,
     mail: VecDeque<Letter>,
     steers: usize,
+    /// Letters among them that ask whether the session may be shut down.
+    questions: usize,
     /// How far the stored inbox has been read.
     read: u64,
 }
@@ -97,6 +103,7 @@ impl Inbox {
                 Class::Control => self.controls.push_back(letter),
                 Class::Steer | Class::Request => {
                     self.steers += usize::from(letter.class == Class::Steer);
+                    self.questions += usize::from(is_question(&letter));
                     self.mail.push_back(letter);
                 }
             }
@@ -140,11 +147,36 @@ impl Inbox {
 
     /// Forgets letters that a commit moved into the log.
     pub fn consumed(&mut self, ids: &[LetterId]) {
-        let gone: HashSet<&LetterId> = ids.iter().collect();
-        self.controls.retain(|letter| !gone.contains(&letter.id));
-        self.mail.retain(|letter| !gone.contains(&letter.id));
-        self.steers = self.mail.iter().filter(|letter| letter.class == Class::Steer).count();
+        let mut gone: HashSet<&LetterId> = ids.iter().collect();
+        let (steers, questions) = (&mut self.steers, &mut self.questions);
+        let mut forget = |letter: &Letter| {
+            *steers -= usize::from(letter.class == Class::Steer);
+            *questions -= usize::from(is_question(letter));
+        };
+        // Letters are taken from the front: what is behind them, however much, is not looked at.
+        while let Some(letter) = self.mail.pop_front_if(|letter| gone.remove(&letter.id)) {
+            forget(&letter);
+        }
+        self.controls.retain(|letter| !gone.remove(&letter.id));
+        if !gone.is_empty() {
+            self.mail.retain(|letter| {
+                let goes = gone.contains(&letter.id);
+                if goes {
+                    forget(letter);
+                }
+                !goes
+            });
+        }
     }
+
+    /// Whether somebody asks to shut the session down, and it has not read that yet.
+    pub fn asks_to_end(&self) -> bool {
+        self.questions > 0
+    }
+}
+
+fn is_question(letter: &Letter) -> bool {
+    matches!(&letter.body, proto::Body::Prompt(prompt) if prompt.shutdown.is_some())
 }
 
 #[cfg(test)]

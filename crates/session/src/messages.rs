@@ -150,8 +150,8 @@ impl Inner {
 fn part(part: &InputPart) -> &str {
     match part {
         InputPart::Text { text } => text,
+        InputPart::File { name, .. } => name,
         InputPart::Subtask { prompt, .. } => prompt,
-        InputPart::File { .. } => "(a file)",
     }
 }
 

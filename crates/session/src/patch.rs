@@ -40,7 +40,11 @@ impl Runtime {
 
     /// Posts a prompt that does not wait for the run under way: that one is stopped. Both are one transaction.
     pub async fn interrupt(&self, prompt: NewPrompt) -> Result<Posted, Error> {
-        let Target::Session(session) = &prompt.target else { return self.prompt(prompt).await };
+        let session = match &prompt.target {
+            Target::Session(session) => session,
+            Target::Found(row) => &row.id,
+            Target::New(_) | Target::Main { .. } => return self.prompt(prompt).await,
+        };
         let Some(run) = self.inner.session(session).await?.run else { return self.prompt(prompt).await };
         let id = LetterId::derived("interrupt_", run.as_str());
         let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run) }));

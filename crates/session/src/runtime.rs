@@ -20,9 +20,11 @@ use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender};
+use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender, Switch};
 use proto::methods::MailReceipt;
-use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use proto::{
+    AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
+};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -135,6 +137,8 @@ pub struct NewSession {
 pub enum Target {
     New(NewSession),
     Session(SessionId),
+    /// One that the caller has just read.
+    Found(Box<Session>),
     /// An agent's main session, made on first use.
     Main {
         agent: String,
@@ -266,7 +270,9 @@ impl Runtime {
         letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
         let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
-        self.inner.wake(&row.id);
+        if !receipts.iter().any(|receipt| receipt.paused) {
+            self.inner.wake(&row.id);
+        }
         let duplicate = receipts.last().is_some_and(|receipt| receipt.duplicate);
         Ok(Posted { run, session: row, cursor, duplicate })
     }
@@ -276,6 +282,7 @@ impl Runtime {
         let Some(found) = self.inner.store.run(run).await? else { return Ok(None) };
         let same = match target {
             Target::Session(session) => session == &found.session,
+            Target::Found(row) => row.id == found.session,
             Target::New(_) | Target::Main { .. } => true,
         };
         if !same {
@@ -294,6 +301,7 @@ impl Runtime {
         match target {
             Target::New(new) => Ok((self.row(new)?, true)),
             Target::Session(session) => Ok((self.session(session).await?, false)),
+            Target::Found(row) => Ok((Session::clone(row), false)),
             Target::Main { agent, cwd } => {
                 let key = Key::main(&AgentId::parse(agent)?);
                 if let Some(found) = self.by_key(&key).await? {
@@ -618,7 +626,8 @@ impl Runtime {
     /// Stops what a session is doing, with everything it waits for. False when nothing was under way.
     pub async fn abort(&self, session: &SessionId, run: Option<RunId>) -> Result<bool, Error> {
         let row = self.session(session).await?;
-        if !row.status.is_busy() {
+        // A paused one may stand still in the middle of a run.
+        if !row.status.is_busy() && row.status != Status::Paused {
             return Ok(false);
         }
         let mut post =
@@ -632,6 +641,19 @@ impl Runtime {
         }
         self.post(post).await?;
         Ok(true)
+    }
+
+    /// Lets a session take letters and start nothing, or go on with what came in. A reply under way still comes to its
+    /// end, and so do its calls. On disk when this returns; the session obeys before it takes any later letter.
+    pub async fn pause(&self, session: &SessionId, paused: bool) -> Result<(), Error> {
+        let row = self.session(session).await?;
+        if row.status.is_ended() {
+            return Err(Error::invalid(format!("`{session}` has ended, so there is nothing to pause"))
+                .hint("a message to it starts it again"));
+        }
+        let switch = Switch { paused: Some(paused), ..Switch::default() };
+        self.post(vec![control(LetterId::new(), session, Body::Switch(switch))]).await?;
+        Ok(())
     }
 
     /// Answers an ask. The first answer counts; a second one is a conflict.

@@ -17,6 +17,8 @@ pub struct View {
     open: Vec<Open>,
     subtasks: Vec<Subtask>,
     compaction_pending: bool,
+    /// Nothing is started until a person resumes it.
+    paused: bool,
     /// What the last request filled of the context.
     context: u64,
     /// What the session runs as, by its newest input or switch.
@@ -134,6 +136,7 @@ impl View {
                     self.runs_as(agent);
                 }
                 self.model = switch.model.clone().or(self.model.take());
+                self.paused = switch.paused.unwrap_or(self.paused);
             }
             Entry::ToolsLoaded(tools) => self.tools_changed(tools),
             Entry::Notice(_) => {}
@@ -283,6 +286,16 @@ impl View {
 
     pub fn compaction_pending(&self) -> bool {
         self.compaction_pending
+    }
+
+    pub fn paused(&self) -> bool {
+        self.paused
+    }
+
+    /// As the session's row has it: the entry that says so may be older than what was read, or another session's that
+    /// this one was forked from.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// Tokens the last request filled.

@@ -396,6 +396,8 @@ pub struct Receipt {
     pub class: Class,
     /// It was there already; nothing changed.
     pub duplicate: bool,
+    /// The receiver is paused: it reads this when it is resumed, and need not be woken.
+    pub paused: bool,
 }
 
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! What is kept: the `Store` door, and the backends behind it.
 //!
 //! Only this crate knows SQL. A session's log, inbox, runs, asks and waits change through [`Store::commit`] and
-//! [`Store::deliver`] and in no other way; both are one transaction, and both answer only when it is on disk.
+//! [`Store::deliver`] and in no other way, and a tree's board through [`Store::change_board`]; each is one transaction, and
+//! answers only when it is on disk.
 
 mod board;
 mod commits;

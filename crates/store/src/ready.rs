@@ -6,7 +6,7 @@ use crate::{
     Release, RowChange, RunChange, Session, WaitChange,
 };
 use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
-use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId};
+use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId, Status};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -168,19 +168,26 @@ impl Ready {
         entries + post + hold + send + open + self.board.as_ref().map_or(0, BoardChange::bytes)
     }
 
-    /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind.
+    /// Nothing in it can be refused once its first row is written, so it can never leave half of itself behind. A letter
+    /// is refused before anything is written for it, so one alone is of this kind.
     pub(crate) fn is_refused_early(&self) -> bool {
-        self.consume.is_empty()
+        let one_letter = self.by.is_none() && self.once.is_none() && self.post.len() == 1 && self.post[0].is_plain();
+        let plain = self.consume.is_empty()
             && self.open.is_empty()
-            && self.post.is_empty()
             && self.hold.is_empty()
             && self.release.is_empty()
             && self.send.is_empty()
-            && self.waits.is_empty()
+            && self.waits.is_empty();
+        plain && (self.post.is_empty() || one_letter)
     }
 }
 
 impl Posting {
+    /// It takes nothing out of anybody's purse: once there is somebody to get it, it goes through.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.run.as_ref().is_none_or(|opens| opens.taken(&self.id.run()).is_none())
+    }
+
     fn new(post: Post) -> Result<Self, Error> {
         let Post { letter, person, queue } = post;
         let body = text(&letter)?;
@@ -229,6 +236,11 @@ impl Asking {
 
 fn text<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::Internal(format!("cannot write as JSON: {error}")))
+}
+
+/// Mail makes it queued: neither busy nor paused.
+pub(crate) fn rests(receiver: Status) -> bool {
+    !receiver.is_busy() && receiver != Status::Paused
 }
 
 /// A prefix that does not exist yet would fill itself with whatever its parent says later.

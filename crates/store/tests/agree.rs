@@ -439,7 +439,7 @@ fn posted(posting: &Posting) -> Post {
 
 /// Every other one expires before the test looks.
 fn held(posting: &Posting, at: i64) -> Hold {
-    let expires = if posting.letter % 2 == 0 { at + 5 } else { 1_000 };
+    let expires = if posting.letter.is_multiple_of(2) { at + 5 } else { 1_000 };
     Hold { letter: posted(posting).letter, sender: "far".into(), expires, queue: posting.queue }
 }
 

@@ -65,11 +65,7 @@ async fn append_until(store: Arc<Sqlite>, id: SessionId, end: Instant) -> Result
 fn bare_sqlite(runtime: &Runtime) -> anyhow::Result<f64> {
     let dir = tempfile::tempdir()?;
     runtime.block_on(make_schema(dir.path()))?;
-    let db = rusqlite::Connection::open(dir.path().join("convoke.db"))?;
-    db.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 4000;
-         PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",
-    )?;
+    let db = rows::bare(dir.path())?;
     let body = serde_json::to_string(&entry())?;
     let mut insert = db.prepare("INSERT INTO entries (session, tree, seq, at, body) VALUES (?1, ?1, ?2, 1, ?3)")?;
     let (start, mut commits) = (Instant::now(), 0_u32);

@@ -1,5 +1,6 @@
 //! A gateway to measure: started in a home of its own, asked through its socket, and ended with the figure.
 
+use super::http::Site;
 use super::measure::is_gone;
 use anyhow::{Context, bail, ensure};
 use client::Client;
@@ -32,15 +33,26 @@ pub(super) struct Gateway {
 impl Gateway {
     /// Starts one that stays until it is dropped.
     pub(super) fn start(program: &Path, home: &TempHome) -> anyhow::Result<Self> {
+        Ok(Self::serve(program, home, &["serve", "--no-tcp", "--json"])?.0)
+    }
+
+    /// Starts one that is reached over TCP as well.
+    pub(super) fn listening(program: &Path, home: &TempHome) -> anyhow::Result<(Self, Site)> {
+        let (gateway, line) = Self::serve(program, home, &["serve", "--json"])?;
+        let site = Site::of(gateway.pid, &line)?;
+        Ok((gateway, site))
+    }
+
+    fn serve(program: &Path, home: &TempHome, arguments: &[&str]) -> anyhow::Result<(Self, String)> {
         let mut command = home.command(program);
-        command.args(["serve", "--no-tcp", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         let start = Instant::now();
         let mut child = command.spawn().with_context(|| format!("cannot start `{}`", program.display()))?;
         let line = child.stdout.take().map(first_line).unwrap_or_default();
         let (pid, ready) = (child.id(), start.elapsed());
         let opened = if line.contains("\"ready\"") { open(home) } else { Err(anyhow::anyhow!("it said `{line}`")) };
         match opened {
-            Ok((runtime, client)) => Ok(Self { pid, ready, client, runtime, child: Some(child) }),
+            Ok((runtime, client)) => Ok((Self { pid, ready, client, runtime, child: Some(child) }, line)),
             Err(error) => {
                 end(pid, Some(child));
                 Err(error.context("the gateway did not start"))
@@ -59,6 +71,11 @@ impl Gateway {
         let call = async { tokio::time::timeout(PATIENCE, self.client.call::<M>(input)).await };
         let answer = self.runtime.block_on(call).with_context(|| format!("`{}` got no answer in time", M::NAME))?;
         answer.with_context(|| format!("`{}` was refused", M::NAME))
+    }
+
+    /// Runs callers of our own beside it.
+    pub(super) fn block_on<F: Future>(&self, work: F) -> F::Output {
+        self.runtime.block_on(work)
     }
 
     /// Asks an agent in a new session, and does not wait.

@@ -5,12 +5,8 @@ use super::gateway::Gateway;
 use super::measure::{median, millis, settled};
 use super::report::Row;
 use super::rows;
-use anyhow::Context;
-use config::Paths;
 use proto::methods::{ListInput, SessionsList};
-use std::sync::Arc;
 use std::time::Instant;
-use store::{Sqlite, Store};
 use testkit::{FakeModel, TempHome};
 
 const PAGES: usize = 200;
@@ -19,7 +15,7 @@ pub(super) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let fake = FakeModel::start();
     let start = |sessions: usize| -> anyhow::Result<(TempHome, Gateway)> {
         let home = TempHome::new(&fake);
-        fill(&home, sessions)?;
+        rows::fill(&home, sessions)?;
         let gateway = Gateway::start(&bench.program, &home)?;
         Ok((home, gateway))
     };
@@ -43,15 +39,4 @@ fn page(gateway: &Gateway) -> anyhow::Result<f64> {
     let start = Instant::now();
     gateway.call::<SessionsList>(ListInput::default())?;
     Ok(millis(start.elapsed()))
-}
-
-fn fill(home: &TempHome, sessions: usize) -> anyhow::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
-    runtime.block_on(async {
-        let store = Sqlite::open(&Paths::under(home.path()).state, Arc::new(|_| {}))?;
-        rows::open(&store, sessions).await?;
-        store.close().await;
-        Ok(())
-    })
 }

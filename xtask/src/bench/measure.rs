@@ -9,11 +9,22 @@ use std::time::{Duration, Instant};
 /// Samples of one measurement of the disk.
 const SYNCS: u64 = 60;
 
+/// In which Linux tells programs how long they worked, whatever it counts in itself.
+const TICKS: f64 = 100.0;
+
 pub(super) fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     ensure!(!values.is_empty(), "nothing was measured");
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     Ok(if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) })
+}
+
+/// The value that this share of all values does not exceed.
+pub(super) fn percentile(mut values: Vec<f64>, share: f64) -> anyhow::Result<f64> {
+    ensure!(!values.is_empty(), "nothing was measured");
+    values.sort_by(f64::total_cmp);
+    let place = (values.len() as f64 * share).ceil() as usize;
+    Ok(values[place.clamp(1, values.len()) - 1])
 }
 
 pub(super) fn millis(time: Duration) -> f64 {
@@ -59,6 +70,15 @@ pub(super) fn settled(pid: u32) -> anyhow::Result<f64> {
     Ok(last)
 }
 
+/// The time a process has spent on a core so far, in s: what a busy machine does not change.
+pub(super) fn worked(pid: u32) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).context("the gateway is gone")?;
+    // The name before it may hold anything; the two figures are the 12th and 13th after it.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    Ok(ticks / TICKS)
+}
+
 /// The child of a process, if it has one by now.
 pub(super) fn child_of(parent: u32) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
@@ -91,9 +111,19 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(hundred.clone(), 0.99).unwrap(), 99.0);
+        assert_eq!(percentile(hundred, 0.0).unwrap(), 1.0);
+        assert_eq!(percentile(vec![7.0], 0.99).unwrap(), 7.0);
+        assert!(percentile(Vec::new(), 0.5).is_err());
+    }
+
+    #[test]
     fn this_process_has_memory_and_its_child_is_found() {
         let own = std::process::id();
         assert!(anonymous(own).unwrap() > 0.1);
+        assert!(worked(own).unwrap() < 3600.0);
         assert!(!is_gone(own));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let found = child_of(own);

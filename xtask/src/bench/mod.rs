@@ -6,14 +6,21 @@
 mod append;
 mod children;
 mod gateway;
+mod history;
+mod http;
 mod idle;
+mod letters;
+mod list;
+mod mail;
 mod measure;
 mod memory;
+mod prompts;
 mod report;
 mod rows;
 mod search;
 mod start;
 mod steps;
+mod watchers;
 mod worktree;
 
 use anyhow::{Context, bail, ensure};
@@ -47,9 +54,42 @@ const FIGURES: &[Figure] = &[
         names: &["subtasks_1000_s", "subtasks_1000_anon_mib", "subtasks_1000_end_s"],
         measure: children::thousand,
     },
+    Figure { names: &["broadcast_1000"], measure: mail::broadcast },
+    Figure { names: &["drain_10000_ratio", "drain_letter_us"], measure: mail::drain },
+    Figure { names: &["fork_2000"], measure: mail::fork },
     Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
+    Figure { names: &["idle_gateway"], measure: start::idle },
+    Figure {
+        names: &[
+            "list_page_1000",
+            "list_page_1000_median_ms",
+            "list_page_1000_p99_ms",
+            "list_page_1000000",
+            "list_page_1000000_median_ms",
+            "list_page_1000000_p99_ms",
+            "list_page_1000000_core_us",
+            "list_page_1000000_median_ratio",
+            "list_page_1000000_p99_ratio",
+        ],
+        measure: list::pages,
+    },
+    Figure {
+        names: &["history_200", "history_200_median_ms", "history_200_p99_ms", "history_200_core_us"],
+        measure: history::history,
+    },
+    Figure {
+        names: &["post_64", "post_64_per_s", "post_64_sqlite_per_s", "post_64_core_us", "post_64_sqlite_core_us"],
+        measure: letters::post,
+    },
+    Figure { names: &["send_to_request", "send_to_request_p99_ms"], measure: letters::send },
+    Figure { names: &["prompts_200", "prompts_200_anon_mib"], measure: prompts::prompts },
+    Figure { names: &["sse_10000", "sse_10000_each_kib"], measure: watchers::idle },
+    Figure {
+        names: &["slow_client", "slow_client_p99_ratio", "slow_client_with_ms", "slow_client_without_ms"],
+        measure: watchers::slow,
+    },
 ];
 
 /// Runs the figures whose name contains `name`, or all of them.

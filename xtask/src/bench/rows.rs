@@ -1,10 +1,45 @@
 //! Sessions as the store keeps them, for figures that begin with many.
 
+use anyhow::Context;
+use config::Paths;
 use proto::{SessionId, Status, Usage};
-use store::{Mail, Mode, Session, Store};
+use std::path::Path;
+use std::sync::Arc;
+use store::{Mail, Mode, Session, Sqlite, Store};
+use testkit::TempHome;
 
 /// How many are opened in one transaction.
 const TOGETHER: usize = 1_000;
+
+/// Stores so many idle sessions in a home that no gateway has yet.
+pub(super) fn fill(home: &TempHome, sessions: usize) -> anyhow::Result<Vec<SessionId>> {
+    with_store(home, async |store| open(store, sessions).await)
+}
+
+/// Lends out the store of a home that no gateway has yet.
+pub(super) fn with_store<T>(
+    home: &TempHome,
+    work: impl AsyncFnOnce(&dyn Store) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
+    runtime.block_on(async {
+        let store = Sqlite::open(&Paths::under(home.path()).state, Arc::new(|_| {}))?;
+        let done = work(&store).await;
+        store.close().await;
+        done
+    })
+}
+
+/// Bare SQLite on a store's file, set up as the store sets up its own.
+pub(super) fn bare(state: &Path) -> anyhow::Result<rusqlite::Connection> {
+    let db = rusqlite::Connection::open(state.join("convoke.db"))?;
+    db.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",
+    )?;
+    Ok(db)
+}
 
 /// Stores so many idle sessions.
 pub(super) async fn open(store: &dyn Store, count: usize) -> anyhow::Result<Vec<SessionId>> {

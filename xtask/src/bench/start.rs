@@ -66,3 +66,15 @@ pub(super) fn serve(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         Row::info("create_session_ms", median(create)?, "ms"),
     ])
 }
+
+/// A gateway that listens everywhere and has nothing to do.
+pub(super) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let fake = FakeModel::start();
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let home = TempHome::new(&fake);
+        let (gateway, _) = Gateway::listening(&bench.program, &home)?;
+        held.push(settled(gateway.pid)?);
+    }
+    Ok(vec![Row::info("idle_gateway", median(held)?, "MiB").at_most(25.0)])
+}

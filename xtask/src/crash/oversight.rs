@@ -148,7 +148,7 @@ mod tests {
                 letter: None,
             };
             let decided = decided.map(|accept| (id.clone(), accept)).into_iter().collect();
-            check_held(&[held], &[id.clone()], &decided, |_| in_log)
+            check_held(&[held], std::slice::from_ref(&id), &decided, |_| in_log)
                 .iter()
                 .map(|violation| violation.kind)
                 .collect::<Vec<_>>()
@@ -162,6 +162,6 @@ mod tests {
         assert_eq!(check(HeldState::Held, Some(false), false), [Kind::Lost]);
         assert_eq!(check(HeldState::Held, None, true), [Kind::Wrong]);
         assert_eq!(check_held(&[], &[], &HashMap::from([(id.clone(), true)]), |_| true).len(), 1);
-        assert_eq!(check_held(&[], &[id.clone()], &HashMap::new(), |_| true).len(), 1);
+        assert_eq!(check_held(&[], std::slice::from_ref(&id), &HashMap::new(), |_| true).len(), 1);
     }
 }

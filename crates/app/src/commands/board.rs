@@ -219,7 +219,7 @@ fn once() -> Option<String> {
 async fn tree(home: &Home, session: Option<String>) -> Result<String, Failure> {
     match session {
         Some(session) => Ok(session),
-        None => Ok(Reader::open(home).await?.call::<SessionsResolve>(here()?).await?.session_id.to_string()),
+        None => Ok(insist::<SessionsResolve>(home, here()?).await?.session_id.to_string()),
     }
 }
 

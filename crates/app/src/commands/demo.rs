@@ -103,6 +103,7 @@ async fn play(home: &Home, project: &Path, scenes: &[Scene<'_>]) -> Result<u8, F
 fn request(project: &Path, scene: &Scene<'_>) -> Request {
     Request {
         text: scene.prompt.into(),
+        files: Vec::new(),
         directory: project.display().to_string(),
         model: Some(scene.model.into()),
         agent: None,

@@ -1,13 +1,16 @@
 //! The whole: the real binary, a home of its own, and a model that says what a test wants.
 
 mod bad_input;
+mod company;
 mod contract;
 mod crash;
 mod doors;
+mod hooks;
 mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod settings;
 mod talks;
 mod wires;
 mod worktrees;

@@ -86,12 +86,13 @@ impl House {
     pub(crate) fn hears(&self, session: &str, words: &str) -> usize {
         let end = Instant::now() + Duration::from_secs(40);
         loop {
-            let said = self.history(session).to_string();
-            let inputs = said.matches(words).count();
+            let history = self.history(session);
+            let is_it = |m: &&Value| m["role"] == "user" && m["content"].to_string().contains(words);
+            let inputs = history["messages"].as_array().into_iter().flatten().filter(is_it).count();
             if inputs > 0 {
                 return inputs;
             }
-            assert!(Instant::now() < end, "`{words}` never came: {said}");
+            assert!(Instant::now() < end, "`{words}` never came: {history}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -166,6 +167,7 @@ fn what_is_no_gateway_of_this_user_gets_no_mail() {
     let babble = std::thread::spawn(move || {
         for stream in listener.incoming().take(2).flatten() {
             let mut stream = stream;
+            let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
             let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nwhu");
         }
     });
@@ -173,4 +175,68 @@ fn what_is_no_gateway_of_this_user_gets_no_mail() {
         here.call("send_message", &json!({"to": format!("uds:{}/babble.sock", run.path().display()), "message": "x"}));
     assert_eq!(answer["status"], json!("error"), "{answer}");
     drop(babble);
+}
+
+impl House {
+    /// Changes the settings; they count from the next start on.
+    fn set(&self, extra: &Value) {
+        let file = self.home.config_file();
+        let mut settings: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        for (name, value) in extra.as_object().unwrap() {
+            settings[name] = value.clone();
+        }
+        std::fs::write(file, settings.to_string()).unwrap();
+    }
+
+    /// A token for whoever is called that.
+    fn token(&self, name: &str) -> String {
+        let made =
+            self.convoke(&["token", "add", name, "--scope", "write", "--scope", "read", "--json"]).code(0).json();
+        made["token"].as_str().unwrap_or_else(|| panic!("no token: {made}")).to_owned()
+    }
+}
+
+#[test]
+fn gateways_that_know_each_other_exchange_mail_over_tls_while_one_restarts() {
+    let runs = [(); 2].map(|()| tempfile::Builder::new().prefix("cvkr").tempdir().unwrap());
+    let paper = tempfile::tempdir().unwrap();
+    let (cert, key) = (paper.path().join("cert.pem"), paper.path().join("key.pem"));
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let tls = json!({ "cert": cert, "key": key });
+    let house = |run: &std::path::Path| House::new(run, TempHome::bare().config_json(json!({ "tls": tls })), &[]);
+    // Each has a directory of its own: they know each other by nothing but their settings.
+    let (mut here, mut there) = (house(runs[0].path()), house(runs[1].path()));
+    assert!(there.url.starts_with("https://"), "{}", there.url);
+    let peer =
+        |name: &str, of: &House, token: &str| json!([{ "name": name, "url": of.url, "token": token, "ca": cert }]);
+    let (for_here, for_there) = (there.token("here"), here.token("there"));
+    here.set(&json!({ "peers": peer("there", &there, &for_here) }));
+    there.set(&json!({ "peers": peer("here", &here, &for_there) }));
+    for house in [&mut here, &mut there] {
+        house.kill();
+        house.serve(&[]);
+    }
+    there.convoke(&["run", "--label", "desk", "hello"]).code(0);
+    let desk = there.convoke(&["ps", "--json"]).json()["sessions"][0]["sessionId"].as_str().unwrap().to_owned();
+
+    // Mail from elsewhere is held until a person lets it in.
+    let (writer, sent) = here.call("send_message", &json!({"to": "bridge:there/desk", "message": "is it raining?"}));
+    assert_eq!(sent["receipts"][0]["state"], json!("held"), "{sent}");
+    let held = there.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
+    let id = held.pointer("/messages/0/id").and_then(Value::as_str).unwrap_or_else(|| panic!("{held}")).to_owned();
+    there.convoke(&["mail", "accept", &id]).code(0);
+    assert_eq!(there.hears(&desk, "is it raining?"), 1);
+    assert_eq!(from_of(&there.history(&desk)), format!("bridge:here/{writer}"));
+
+    // A peer that is trusted is let in, and mail to one that is away waits.
+    there.set(&json!({ "inbound": "accept" }));
+    there.kill();
+    let (_, sent) = here.call("send_message", &json!({"to": format!("bridge:{desk}"), "message": "are you there?"}));
+    assert_eq!(sent["receipts"][0]["state"], json!("queued"), "{sent}");
+    there.serve(&[]);
+    assert_eq!(there.hears(&desk, "are you there?"), 1);
+    let peers = here.convoke(&["peers", "--json"]).code(0).json().to_string();
+    assert!(peers.contains(&format!("bridge:there/{desk}")) && peers.contains("remote"), "{peers}");
 }

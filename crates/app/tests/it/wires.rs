@@ -111,3 +111,30 @@ fn a_busy_server_is_tried_again_and_whoever_waits_is_told() {
     let done = world.convoke(["run", "x"]).code(0).says("trying again in").says("slow down");
     assert_eq!(done.stdout, "whole\n");
 }
+
+#[test]
+fn a_file_goes_along_with_the_prompt_and_one_that_cannot_be_read_is_named() {
+    let world = World::new();
+    std::fs::write(world.repo.path().join("shot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    world.convoke(["run", "-f", "shot.png", "--file", "README.md", "what is this?"]).code(0);
+    let lines = world.model.last().unwrap().lines();
+    let line = lines.iter().find(|line| line.role == "user").unwrap();
+    assert_eq!(line.files, 1);
+    assert!(line.text.contains("what is this?") && line.text.contains("# Sample"), "{}", line.text);
+    world.convoke(["run", "-f", "missing.png", "x"]).code(2).says("missing.png");
+}
+
+#[test]
+fn a_key_that_was_logged_in_with_is_used_and_its_place_told() {
+    let model = FakeModel::start();
+    let home = TempHome::bare().config_json(json!({ "provider": { "anthropic": { "base_url": model.origin() } } }));
+    let world = World { model, home, repo: RepoDir::new() };
+    let mut login = world.command(["auth", "login", "anthropic"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut login.stdin.take().unwrap(), KEY.as_bytes()).unwrap();
+    Done::of(login.wait_with_output().unwrap()).code(0);
+    let listed = world.convoke(["models", "--json"]).code(0);
+    assert!(!listed.stdout.contains(KEY));
+    assert_eq!(listed.json()["models"][0]["key"], "file", "{}", listed.stdout);
+    world.convoke(["run", "hello"]).code(0);
+    assert_eq!(world.model.last().unwrap().headers["x-api-key"], KEY);
+}

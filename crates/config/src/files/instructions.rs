@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::read::{Reading, read_text};
+use crate::read::{Reading, leaves, read_text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Instructions {
@@ -17,9 +17,12 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// Every model call carries them. Longer ones are cut, and that is said.
 const LONGEST: usize = 64 * 1024;
 
-/// The file of one directory, if there is one.
-pub(crate) fn of_directory(directory: &Path, reading: &mut Reading) -> Option<Instructions> {
-    NAMES.iter().find_map(|name| read(&directory.join(name), reading))
+/// The file of one directory, if there is one. `root` is the repository it must not leave.
+pub(crate) fn of_directory(directory: &Path, root: Option<&Path>, reading: &mut Reading) -> Option<Instructions> {
+    NAMES.iter().find_map(|name| {
+        let file = directory.join(name);
+        if leaves(&file, root, reading) { None } else { read(&file, reading) }
+    })
 }
 
 /// A file that was named. `within` is the repository it must not leave.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Style, folders, markdown};
 use crate::Error;
 use crate::layer::{Layer, Source};
-use crate::read::{Reading, entries, read_text};
+use crate::read::{Reading, entries, leaves, read_text};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skill {
@@ -30,10 +30,13 @@ const MOST: usize = 100;
 const LONGEST_DESCRIPTION: usize = 1000;
 
 /// Adds the skills of one place; one of the same name is replaced.
-pub(crate) fn find(base: &Path, skills: &mut BTreeMap<String, Skill>, reading: &mut Reading) {
+pub(crate) fn find(base: &Path, root: Option<&Path>, skills: &mut BTreeMap<String, Skill>, reading: &mut Reading) {
     for (folder, _) in folders(base, FOLDERS) {
         for directory in entries(&folder, reading) {
             let file = directory.join("SKILL.md");
+            if leaves(&file, root, reading) {
+                continue;
+            }
             match read(&file, reading) {
                 Ok(Some(_)) if skills.len() >= MOST => {
                     reading.warn(format!("{}: left out, as there are {MOST} skills already", file.display()));

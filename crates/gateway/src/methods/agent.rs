@@ -2,7 +2,8 @@
 
 use crate::{Gateway, now, reference};
 use proto::ids;
-use proto::methods::{Accepted, Agent, AgentInput, AgentWait, Handle, WaitInput, WaitStatus, Waited};
+use proto::letter::InputPart;
+use proto::methods::{Accepted, Agent, AgentInput, AgentWait, FileInput, Handle, WaitInput, WaitStatus, Waited};
 use proto::{Code, Entry, Error, RunId};
 use session::{NewPrompt, NewSession, Posted, Target};
 use std::time::Duration;
@@ -14,7 +15,7 @@ impl Handle<Agent> for Gateway {
         let run = run_id(input.idempotency_key)?;
         let target = match (&input.session_id, &input.session_key) {
             (Some(_), Some(_)) => return Err(Error::invalid("give `sessionId` or `sessionKey`, not both")),
-            (Some(id), None) => Target::Session(self.named(id).await?.id),
+            (Some(id), None) => Target::Found(Box::new(self.named(id).await?)),
             (None, Some(key)) => self.target(key, input.cwd.as_deref()).await?,
             (None, None) => Target::New(NewSession {
                 agent: input.agent_id.clone(),
@@ -27,9 +28,44 @@ impl Handle<Agent> for Gateway {
             }),
         };
         let prompt = NewPrompt { target, text, agent: input.agent_id, model: input.model.clone(), run, steer: false };
-        let posted = self.runtime.prompt(prompt).await?;
+        let posted = self.runtime.prompt_with(prompt, files(input.files)?).await?;
         Ok(accepted(self, posted, input.model))
     }
+}
+
+/// More than a model looks at in one prompt.
+const MOST_FILES: usize = 20;
+
+/// In base64. An entry with them still fits into one event.
+const MOST_BYTES: usize = 7 * 1024 * 1024;
+
+/// Files as a prompt holds them, once they are known to be what they say.
+fn files(files: Vec<FileInput>) -> Result<Vec<InputPart>, Error> {
+    let bytes: usize = files.iter().map(|file| file.data.len()).sum();
+    if files.len() > MOST_FILES || bytes > MOST_BYTES {
+        return Err(Error::invalid("the files are too many or too large: at most 20, and 5 MiB in all")
+            .hint("send fewer, or name their paths in the prompt"));
+    }
+    let plain = |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control);
+    let is_mime = |mime: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || "/.+-".contains(c);
+        plain(mime) && mime.split('/').count() == 2 && mime.chars().all(fits)
+    };
+    let is_base64 = |data: &str| {
+        let body = data.trim_end_matches('=');
+        data.len().is_multiple_of(4)
+            && data.len() - body.len() < 3
+            && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+    };
+    let check =
+        |file: FileInput| match (plain(&file.name), is_mime(&file.mime), is_base64(&file.data)) {
+            (true, true, true) => Ok(InputPart::File { name: file.name, mime: file.mime, data: file.data }),
+            (true, true, false) => Err(Error::invalid(format!("`data` of the file `{}` is not base64", file.name))),
+            (true, false, _) => Err(Error::invalid(format!("`mime` of the file `{}` is not one", file.name))
+                .hint("write it as `image/png`")),
+            (false, ..) => Err(Error::invalid("a file has no usable name").hint("use up to 255 letters")),
+        };
+    files.into_iter().map(check).collect()
 }
 
 impl Handle<AgentWait> for Gateway {

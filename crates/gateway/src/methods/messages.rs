@@ -52,7 +52,7 @@ impl Handle<MessagesDeliver> for Gateway {
         if message.message.trim().is_empty() || message.to.trim().is_empty() {
             return Err(Error::invalid("a message needs `to` and `message`"));
         }
-        let from = plain(&message.from)?;
+        let (from, socket) = (plain(&message.from)?, message.socket.as_deref().map(path).transpose()?);
         let (from, policy) = match calling() {
             // Whoever holds the token is who it was made for, whatever the message says.
             Some(token) => {
@@ -60,8 +60,8 @@ impl Handle<MessagesDeliver> for Gateway {
                 (format!("bridge:{token}/{from}"), policy.unwrap_or(Policy::Hold))
             }
             None => {
-                let from = match message.socket.as_deref() {
-                    Some(socket) => format!("uds:{}#{from}", path(socket)?),
+                let from = match socket {
+                    Some(socket) => format!("uds:{socket}#{from}"),
                     None => from,
                 };
                 (from, self.inbound.usual.unwrap_or(Policy::Accept))

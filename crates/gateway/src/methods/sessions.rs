@@ -91,6 +91,12 @@ impl Handle<SessionsPatch> for Gateway {
         };
         let once = super::agent::chosen(input.idempotency_key)?;
         let session = self.named(&input.reference).await?.id;
+        if let Some(paused) = input.paused {
+            self.runtime.pause(&session, paused).await?;
+        }
+        if change == Switch::default() {
+            return self.runtime.directory().info(self.named(session.as_str()).await?).await;
+        }
         self.runtime.directory().info(self.runtime.patch(&session, change, once.as_deref()).await?).await
     }
 }

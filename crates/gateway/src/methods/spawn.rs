@@ -84,7 +84,7 @@ impl Handle<SessionsSend> for Gateway {
             (Some(_), Some(_)) => return Err(Error::invalid("Provide either sessionKey or label (not both).")),
             (None, None) => return Err(Error::invalid("Either sessionKey or label is required")),
             (Some(key), None) => self.target(key, None).await?,
-            (None, Some(label)) => Target::Session(self.labelled(label, input.agent_id.as_deref()).await?.id),
+            (None, Some(label)) => Target::Found(Box::new(self.labelled(label, input.agent_id.as_deref()).await?)),
         };
         let run = run_id(input.idempotency_key)?;
         let prompt = NewPrompt { target: named, text: message, agent: None, model: None, run, steer: false };

@@ -35,7 +35,7 @@ impl Handle<SubagentsSteer> for Gateway {
         if text.chars().count() > MAX_WORDS {
             return Err(Error::invalid(format!("the message has more than {MAX_WORDS} characters")));
         }
-        let target = Target::Session(self.named(&input.reference).await?.id);
+        let target = Target::Found(Box::new(self.named(&input.reference).await?));
         let prompt = NewPrompt { target, text, agent: None, model: None, run: None, steer: true };
         self.runtime.prompt(prompt).await?;
         Ok(Done { ok: true })

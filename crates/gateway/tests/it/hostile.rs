@@ -64,7 +64,9 @@ fn fields(document: &Value, method: &str) -> Vec<String> {
 async fn well(site: &Site, what: &str, body: &[u8]) {
     let answer = site.ask(what, &[&site.bearer()], body).await;
     let shown = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
-    assert!((200..500).contains(&answer.status), "{what} {shown}: {} {}", answer.status, answer.body);
+    // These worlds have no reaper to run git with, and say so.
+    let without_git = what.contains("/rpc/worktrees.") && answer.status == 503;
+    assert!((200..500).contains(&answer.status) || without_git, "{what} {shown}: {} {}", answer.status, answer.body);
     assert!(answer.body.len() < 100_000, "{what} {shown}: an answer of {} bytes", answer.body.len());
 }
 

@@ -192,6 +192,7 @@ async fn a_session_is_patched_and_runs_as_that_from_then_on() {
     std::fs::write(world.dir.path().join("other.script"), "say: from another model\n").unwrap();
     let session = world.session().await.to_string();
     let patch = PatchInput {
+        paused: None,
         reference: session.clone(),
         title: Some(" The plan ".into()),
         agent_id: Some("Plan".into()),
@@ -262,6 +263,29 @@ async fn an_abort_ends_a_run_as_cancelled() {
     let waited = world.client.call::<AgentWait>(wait).await.unwrap();
     assert_eq!(waited.status, WaitStatus::Cancelled);
     assert_eq!(waited.error.unwrap().code, Code::Cancelled);
+}
+
+#[tokio::test]
+async fn a_session_is_paused_and_resumed() {
+    let world = World::new().await;
+    let session = world.session().await.to_string();
+    let patch = |paused| PatchInput { reference: session.clone(), paused, ..PatchInput::default() };
+    world.client.call::<SessionsPatch>(patch(Some(true))).await.unwrap();
+    let send = SendInput {
+        session_key: Some(session.clone()),
+        message: "hello".into(),
+        timeout_seconds: Some(0),
+        ..SendInput::default()
+    };
+    let sent = world.client.call::<SessionsSend>(send).await.unwrap();
+    while world.client.call::<SessionsPatch>(patch(None)).await.unwrap().status != Status::Paused {
+        tokio::task::yield_now().await;
+    }
+    let wait = |timeout_ms| WaitInput { run_id: sent.run_id.clone(), timeout_ms, tree: false };
+    assert_eq!(world.client.call::<AgentWait>(wait(Some(1))).await.unwrap().status, WaitStatus::Timeout);
+    world.client.call::<SessionsPatch>(patch(Some(false))).await.unwrap();
+    assert_eq!(world.client.call::<AgentWait>(wait(None)).await.unwrap().status, WaitStatus::Ok);
+    assert_eq!(refused::<SessionsPatch>(&world, PatchInput::default()).await.code, Code::InvalidInput);
 }
 
 #[tokio::test]

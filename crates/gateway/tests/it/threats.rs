@@ -62,11 +62,17 @@ async fn t02_another_user_of_this_machine_is_refused_at_the_socket() {
     assert!(asked(None, &socket).await.unwrap().starts_with("HTTP/1.1 200"), "its own user is let in");
 }
 
-/// The offline model does what it is told: only what stands around it is tested.
+/// A model that makes these calls, whatever it is offered: only what stands around it is tested.
+fn script(world: &World, name: &str, calls: &[(&str, Value)]) -> String {
+    let lines: String = calls.iter().map(|(tool, input)| format!("call {tool} {input}\n---\n")).collect();
+    std::fs::write(world.dir.path().join(format!("{name}.script")), format!("{lines}say: done\n")).unwrap();
+    format!("offline/{name}")
+}
+
 async fn obey(world: &World, session: &SessionInfo, calls: &[(&str, Value)]) -> Vec<Value> {
-    let lines: Vec<String> = calls.iter().map(|(tool, input)| format!("call {tool} {input}")).collect();
     let input = AgentInput {
-        message: lines.join("\n"),
+        message: "go".into(),
+        model: Some(script(world, "obey", calls)),
         session_id: Some(session.session_id.to_string()),
         ..AgentInput::default()
     };
@@ -186,27 +192,31 @@ async fn t51_a_child_never_may_more_than_its_parent_whatever_it_asks_for() {
     let deny = ["edit", "bash"].map(|permission| Rule::new(permission, "*", Action::Deny));
     let open = CreateInput { cwd: cwd.to_str().map(str::to_owned), ..CreateInput::default() };
     let parent = create(&world, CreateInput { permission: deny.into(), ..open.clone() }).await;
-    // By an agent that may edit, by asking for the tools, and once more below the child.
+    // By an agent that may edit, by asking for the tools, and by a child that starts another.
     let write = json!({ "filePath": "new.txt", "content": "x" });
-    let task = format!("call write {write}\ncall bash {}", json!({ "command": "touch new.txt", "description": "x" }));
+    let touch = json!({ "command": "touch new.txt", "description": "x" });
+    let writes = script(&world, "writes", &[("write", write), ("bash", touch)]);
     let tools = json!(["write", "edit", "bash", "sessions_spawn"]);
-    let spawn = |task: &str| json!({ "task": task, "agentId": "build", "tools": tools, "background": false });
-    obey(&world, &parent, &[("sessions_spawn", spawn(&task))]).await;
-    let below = format!("call sessions_spawn {}", spawn(&task));
-    obey(&world, &parent, &[("sessions_spawn", spawn(&below))]).await;
+    let spawn =
+        |model: &str| json!({ "task": "go", "agentId": "build", "tools": tools, "background": false, "model": model });
+    let spawns = script(&world, "spawns", &[("sessions_spawn", spawn(&writes))]);
+    obey(&world, &parent, &[("sessions_spawn", spawn(&writes)), ("sessions_spawn", spawn(&spawns))]).await;
     // A person's own spawn is under the same ceiling.
-    let input = SpawnInput { task, parent: Some(parent.key.clone()), ..SpawnInput::default() };
+    let task = "go".to_owned();
+    let input =
+        SpawnInput { task, parent: Some(parent.key.clone()), model: Some(writes.clone()), ..SpawnInput::default() };
     let spawned = world.client.call::<SessionsSpawn>(input).await.unwrap();
     let wait = WaitInput { run_id: spawned.run_id, timeout_ms: Some(20_000), tree: true };
     world.client.call::<AgentWait>(wait).await.unwrap();
     let tree = TreeInput { reference: Some(parent.key) };
     let tree = world.client.call::<SessionsTree>(tree).await.unwrap().sessions;
-    assert!(tree.len() >= 4, "{} sessions", tree.len());
+    // Children of children are as deep as the limits let them.
+    assert!(tree.len() >= 4, "two children and a person's: {} sessions", tree.len());
     assert!(tree.iter().all(|row| row.status != Status::Asking), "a deny is not asked about");
     assert_eq!(std::fs::read_dir(&cwd).unwrap().count(), 0, "nothing was written");
     // Below a parent that may, the same child does.
     let parent = create(&world, open).await;
-    obey(&world, &parent, &[("sessions_spawn", spawn(&format!("call write {write}")))]).await;
+    obey(&world, &parent, &[("sessions_spawn", spawn(&writes))]).await;
     assert!(cwd.join("new.txt").exists());
 }
 

@@ -240,10 +240,19 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, inside.trim(), after))
 }
 
+/// The last text that follows a mark, up to the next quotation mark.
+fn quoted(text: &str, mark: &str) -> String {
+    let rest = text.rsplit_once(mark).map_or("", |(_, rest)| rest);
+    rest.split('"').next().unwrap_or_default().to_owned()
+}
+
 fn value_of(placeholder: &str, turn: &Turn) -> Option<Value> {
     match placeholder {
         "prompt" => Some(Value::String(turn.prompt.clone())),
         "last" => Some(Value::String(turn.last().to_owned())),
+        // What an answer to mail has to repeat.
+        "prompt.request_id" => Some(Value::String(quoted(&turn.prompt, "\"request_id\":\""))),
+        "prompt.from" => Some(Value::String(quoted(&turn.prompt, "<cross-session-message from=\""))),
         _ => {
             let path = placeholder.strip_prefix("last.")?;
             let result: Value = serde_json::from_str(turn.last()).unwrap_or_default();

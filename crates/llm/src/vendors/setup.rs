@@ -57,15 +57,12 @@ impl std::fmt::Display for Source {
 }
 
 impl Setup {
-    /// What a key in the environment alone sets up. `env` looks a variable up.
-    pub fn from_env(vendor: &Vendor, env: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
-        let filled = |variable: &str| env(variable).filter(|value| !value.is_empty());
-        let base_url = vendor.base_env.and_then(filled).map(|url| url.trim_end_matches('/').to_owned());
-        if vendor.keys.is_empty() || (vendor.base_url.is_empty() && base_url.is_none()) {
-            return None;
-        }
-        let (key, source) = key_from_env(vendor, &filled)?;
-        Some(Self { base_url, key, source, ..Self::default() })
+    /// What a vendor needs of nobody but its key: from the environment (`env` looks a variable up), or from the file of
+    /// `convoke auth`. One on this machine needs none.
+    pub fn of_vendor(vendor: &Vendor, env: &dyn Fn(&str) -> Option<String>, file: Option<&str>) -> Option<Self> {
+        let setup = Self::default().with_env_key(vendor.name, env).with_file_key(file);
+        let reachable = !vendor.base_url.is_empty() || setup.base_url.is_some();
+        (reachable && (vendor.keys.is_empty() || setup.source != Source::None)).then_some(setup)
     }
 
     /// The same with the key its vendor's variable holds, where nothing else has one. A key of the environment belongs to
@@ -179,16 +176,20 @@ mod tests {
     #[test]
     fn a_key_in_the_environment_is_enough() {
         let env = env(&[("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o"), ("MISTRAL_API_KEY", "")]);
-        let of = |name| Setup::from_env(find(name).unwrap(), &env);
+        let of = |name| Setup::of_vendor(find(name).unwrap(), &env, None);
         check("anthropic", of("anthropic").unwrap(), Wire::Anthropic, "env:ANTHROPIC_API_KEY");
         check("openai", of("openai").unwrap(), Wire::OpenAiResponses, "env:OPENAI_API_KEY");
-        assert!(of("mistral").is_none() && of("azure").is_none() && of("ollama").is_none());
+        assert!(of("mistral").is_none() && of("azure").is_none() && of("ollama").is_some());
+        let kept = Setup::of_vendor(find("mistral").unwrap(), &env, Some("m")).unwrap();
+        check("mistral", kept, Wire::OpenAiChat, "file");
+        let both = Setup::of_vendor(find("openai").unwrap(), &env, Some("kept")).unwrap();
+        check("openai", both, Wire::OpenAiResponses, "env:OPENAI_API_KEY");
     }
 
     #[test]
     fn an_address_in_the_environment_is_taken_and_spoken_to_as_such_servers_are() {
         let env = env(&[("OPENAI_API_KEY", "o"), ("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")]);
-        let setup = Setup::from_env(find("openai").unwrap(), &env).unwrap();
+        let setup = Setup::of_vendor(find("openai").unwrap(), &env, None).unwrap();
         assert_eq!(setup.base_url.as_deref(), Some("http://127.0.0.1:1/v1"));
         check("openai", setup, Wire::OpenAiChat, "env:OPENAI_API_KEY");
     }

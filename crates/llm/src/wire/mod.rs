@@ -112,11 +112,7 @@ mod tests {
     #[test]
     fn every_wire_is_named_as_its_format_is() {
         use super::format::Format;
-        let names = [
-            super::anthropic::Messages::NAME,
-            super::openai_responses::Responses::NAME,
-            super::openai_chat::Chat::NAME,
-        ];
+        let names = [anthropic::Messages::NAME, openai_responses::Responses::NAME, openai_chat::Chat::NAME];
         assert_eq!(Wire::ALL.map(Wire::as_str), names);
     }
 }

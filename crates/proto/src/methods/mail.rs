@@ -1,6 +1,6 @@
 //! Mail between sessions, as methods and tools show it (C3, C4).
 
-use crate::shape::{Chosen, MailWords, PageCursor, Ref, Words};
+use crate::shape::{Chosen, Foreign, MailWords, PageCursor, Ref, SocketPath, Words};
 use crate::{LetterId, Millis, SessionId, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,23 +192,29 @@ pub enum Place {
 
 /// Mail from a session of another gateway.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeliverInput {
     /// The same however often it is sent; it is taken once.
+    #[schemars(with = "Foreign")]
     pub id: String,
     /// A session here: its id, key or label, or `main`.
+    #[schemars(with = "Words")]
     pub to: String,
     /// The session over there.
+    #[schemars(with = "Foreign")]
     pub from: String,
     /// What it is called over there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Over there it listens at this socket; means something only between gateways of one user on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<SocketPath>")]
     pub socket: Option<String>,
+    #[schemars(with = "Words")]
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// How many sessions it has come through.
+    #[serde(default)]
     pub hops: u32,
 }

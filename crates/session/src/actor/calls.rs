@@ -230,7 +230,7 @@ impl Actor {
                 Some(after) => after.run(result, ms, &cancel).await,
                 None => result,
             };
-            Outcome::Called(Called { call, result, effects: doors.effects(), ms })
+            Outcome::Called(Box::new(Called { call, result, effects: doors.effects(), ms }))
         });
         self.running.insert(task.id(), id);
     }
@@ -294,7 +294,7 @@ impl Actor {
             batch.post.extend(called.effects.post.iter().cloned());
             batch.send.extend(called.effects.send.iter().cloned());
         }
-        batch.entries.extend(self.tools_loaded(loads.into_iter()));
+        batch.entries.extend(self.tools_loaded(loads));
         let new_role = batch.row.policy.is_some() || batch.row.agent.is_some() || batch.row.cwd.is_some();
         self.commit(batch).await?;
         // Whoever starts an agent knows whom its name means.

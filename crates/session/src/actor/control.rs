@@ -43,11 +43,16 @@ impl Actor {
             }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
+        let was_paused = self.view.paused();
         // A child that came to its end has spent as well.
         self.look = None;
         match ending {
             Some(ending) => self.commit_end(batch, &ending).await?,
             None => self.commit(batch).await?,
+        }
+        if was_paused && !self.view.paused() {
+            // Mail to a paused session comes without a hint.
+            self.handle.mark_dirty();
         }
         if new_role {
             self.take_role();
@@ -101,6 +106,10 @@ impl Actor {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;
             batch.row.policy = Some(grant.write());
+        }
+        if switch.paused == Some(false) && self.view.answering().is_none() {
+            let mail = self.inbox.queued().next().is_some();
+            batch.row.status = Some(if mail { Status::Queued } else { Status::Idle });
         }
         batch.entries.push(Entry::Switch(switch));
     }

@@ -42,7 +42,7 @@ impl Actor {
         match worktree::finish(&self.site(&own), &self.rt.worktrees, &own, &anybody).await {
             Ok(Finished::Removed) => {}
             Ok(Finished::Kept { why }) => {
-                tracing::debug!(session = %self.row.id, path = own.path, why, "kept a worktree")
+                tracing::debug!(session = %self.row.id, path = own.path, why, "kept a worktree");
             }
             Err(error) => tracing::warn!(session = %self.row.id, path = own.path, %error, "a worktree stays"),
         }

@@ -27,7 +27,7 @@ use crate::{fork, now, registry::Registry};
 use calls::Called;
 use hooked::Weighed;
 use proto::letter::Report;
-use proto::{CallId, Entry, Event, RunId, SessionId};
+use proto::{CallId, Entry, Event, RunId, SessionId, Status};
 pub(crate) use role::Role;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ enum Outcome {
     Greeted(Option<String>),
     Said(Option<Result<llm::Reply, llm::Error>>),
     Weighed(Box<Weighed>),
-    Called(Called),
+    Called(Box<Called>),
 }
 
 pub(crate) struct Actor {
@@ -163,7 +163,8 @@ impl Actor {
 
     fn of(rt: Arc<Inner>, handle: Arc<Handle>, awake: store::Awake) -> Self {
         let entries = fork::standing(&awake.row, awake.entries);
-        let view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        let mut view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
+        view.set_paused(awake.row.status == Status::Paused);
         let new = is_new(&awake.row, &entries);
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
@@ -187,7 +188,7 @@ impl Actor {
             greeted: None,
             new,
             telling: None,
-            asked_to_end: view.shutdown().map(|_| now()),
+            asked_to_end: None,
             weighed: None,
             left: false,
             rt,
@@ -206,7 +207,7 @@ impl Actor {
                 Err(Stop::Refused(error)) => return Leave::Trouble(error),
                 Err(Stop::Leave(leave)) => return leave,
             }
-            let idle = self.view.answering().is_none() && self.inbox.is_empty();
+            let idle = self.view.answering().is_none() && (self.inbox.is_empty() || self.view.paused());
             self.handle.set_busy(!idle);
             if idle {
                 self.leave_worktree().await;
@@ -263,7 +264,15 @@ impl Actor {
             let letters = self.rt.store.inbox(&self.row.id, self.inbox.read_up_to()).await?;
             self.inbox.extend(letters);
         }
+        self.note_question();
         Ok(())
+    }
+
+    /// The clock of the question whether it may be shut down runs from when that came in: whoever is deep in a call does
+    /// not read it, and is ended all the same.
+    fn note_question(&mut self) {
+        let open = self.view.shutdown().is_some() || self.inbox.asks_to_end();
+        self.asked_to_end = open.then(|| self.asked_to_end.unwrap_or_else(now));
     }
 
     /// Handles an outcome, and every other one that is ready: their entries share a commit.
@@ -274,7 +283,7 @@ impl Actor {
             match outcome {
                 Ok((id, Outcome::Called(outcome))) => {
                     self.running.remove(&id);
-                    called.push(outcome);
+                    called.push(*outcome);
                 }
                 Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
@@ -290,7 +299,9 @@ impl Actor {
     async fn commit(&mut self, mut batch: Batch) -> Result<(), Stop> {
         let view = self.preview(&batch);
         batch.at = now();
-        if batch.row.status.is_none() {
+        if view.paused() {
+            batch.row.status = Some(Status::Paused);
+        } else if batch.row.status.is_none() {
             batch.row.status = view.busy_status();
         }
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
@@ -309,8 +320,8 @@ impl Actor {
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
         self.view = view;
-        self.asked_to_end = self.view.shutdown().map(|_| self.asked_to_end.unwrap_or_else(now));
         self.inbox.consumed(&consumed);
+        self.note_question();
         self.talk.extend(entries);
         self.changed(row, committed.seq);
         self.tell_waiters(&moved);
@@ -418,7 +429,7 @@ impl Actor {
         let ended = async {
             while let Some(outcome) = self.tasks.join_next().await {
                 if let Ok(Outcome::Called(outcome)) = outcome {
-                    called.push(outcome);
+                    called.push(*outcome);
                 }
             }
         };

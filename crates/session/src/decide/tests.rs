@@ -7,7 +7,7 @@ use proto::entry::{
     Call, CallResult, Compaction, CompactionState, Decision, Ended, Entry, Finish, Input, On, Reply, ReplyPart, State,
     Text, Waiting,
 };
-use proto::letter::{Abort, InputPart, Prompt, Reason, Sender};
+use proto::letter::{Abort, InputPart, Prompt, Reason, Sender, Switch};
 use proto::{Body, CallId, Outcome, RunId, SessionId, Status, Usage};
 
 fn run(name: &str) -> RunId {
@@ -150,6 +150,20 @@ fn subtasks_then_room_then_steps_are_looked_at_in_this_order() {
     let two = |id| [reply("", &[(id, Decision::Run)], 9), settled(id)];
     let late: Vec<_> = [input("run_1", false)].into_iter().chain(two("call_1")).chain(two("call_2")).collect();
     check(&late, &[], Next::Conclude);
+}
+
+#[test]
+fn a_paused_session_begins_nothing_and_ends_what_is_answered() {
+    let paused = Entry::Switch(Switch { paused: Some(true), ..Switch::default() });
+    let after = |log: &[Entry]| log.iter().cloned().chain([paused.clone()]).collect::<Vec<_>>();
+    let request = [(Class::Request, "run_2")];
+    check(&after(&[]), &request, Next::Rest);
+    check(&after(&[]), &[(Class::Control, "l_1")], Next::Obey);
+    check(&after(&[input("run_1", false)]), &[], Next::Rest);
+    check(&after(&[input("run_1", false), reply("", &[("call_1", Decision::Run)], 9)]), &[], Next::Settle);
+    check(&after(&[input("run_1", false), reply("hi", &[], 9)]), &[(Class::Steer, "l_1")], Next::End);
+    let resumed = Entry::Switch(Switch { paused: Some(false), ..Switch::default() });
+    check(&[paused, resumed], &request, Next::Take(1));
 }
 
 #[test]

@@ -103,26 +103,28 @@ async fn add_results(store: &dyn Store, session: &Session, entries: &mut Vec<Sto
 
 fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, redact: &Redact<'_>) -> History {
     let (mut content_truncated, mut content_redacted) = (false, false);
-    let mut messages: Vec<Message> = Vec::new();
-    for mut message in message::project(&read.entries) {
+    let mut show = |mut message: Message| {
         // First: a secret that a cut goes through must not be half left.
         content_redacted |= redact(&mut message);
-        if let Some((message, shortened)) = message::readable(message, input.include_tools) {
-            content_truncated |= shortened;
-            messages.push(message);
-        }
-    }
+        let (message, shortened) = message::readable(message, input.include_tools)?;
+        content_truncated |= shortened;
+        Some(message)
+    };
+    let projected = message::project(&read.entries);
     let mut older = read.older;
-    if read.newest_first {
-        let surplus = messages.len().saturating_sub(limit);
-        messages.drain(..surplus);
+    // Looking for secrets is most of the work, so only what is on the page is looked at.
+    let messages: Vec<Message> = if read.newest_first {
+        let mut rest = projected.into_iter().rev();
+        let mut page: Vec<Message> = rest.by_ref().filter_map(&mut show).take(limit).collect();
+        page.reverse();
         // The page begins with its first message, and what is older lies before that.
-        if surplus > 0 {
-            older = messages.first().map(|first| first.seq);
+        if rest.any(|message| message::readable(message, input.include_tools).is_some()) {
+            older = page.first().map(|first| first.seq);
         }
+        page
     } else {
-        messages.truncate(limit);
-    }
+        projected.into_iter().filter_map(&mut show).take(limit).collect()
+    };
     let capped = message::cap(messages);
     if capped.dropped > 0 {
         older = capped.messages.first().map(|first| first.seq);

@@ -7,7 +7,7 @@ use crate::now;
 use crate::runtime::{Arriving, Inner};
 use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender, Shutdown};
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
-use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId};
+use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
 use rules::access::Act;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,8 +164,10 @@ impl Inner {
         let known = BTreeMap::new();
         let author = Author { session: None, tree: None, id: "", hops: 0, known: &known, asked: None };
         let target = self.one(&author, message.to.trim()).await?;
-        let id = LetterId::parse(&format!("far_{}", message.id))
-            .map_err(|_| Error::invalid("`id` must be 1 to 156 of letters, digits, `_`, `.`, `:` and `-`"))?;
+        let fits = ids::is_valid(&message.id) && message.id.len() <= ids::MAX_FOREIGN;
+        let id = fits
+            .then(|| LetterId::derived("far_", &message.id))
+            .ok_or_else(|| Error::invalid("`id` must be 1 to 200 of letters, digits, `_`, `.`, `:` and `-`"))?;
         let letter = Letter {
             id: id.clone(),
             to: target.id.clone(),

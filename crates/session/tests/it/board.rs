@@ -3,6 +3,7 @@
 use crate::turns::step;
 use crate::world::World;
 use convoke_session::Target;
+use convoke_session::hub::{Watching, What};
 use proto::entry::{Entry, State};
 use proto::methods::{BoardAddInput, BoardClaimInput, BoardListInput, BoardUpdateInput};
 use proto::{BoardTask, Code, Holder, SessionId, TaskState};
@@ -30,6 +31,18 @@ async fn tasks(world: &World, root: &SessionId) -> Vec<BoardTask> {
     board.list(&BoardListInput::default()).await.unwrap().tasks
 }
 
+/// What watchers heard of the board.
+fn told(heard: &Watching) -> Vec<Value> {
+    let mut events = Vec::new();
+    while let Ok(Some(seen)) = heard.take() {
+        let event: Value = serde_json::from_str(&seen.json).unwrap();
+        if event["type"] == "board" {
+            events.push(event);
+        }
+    }
+    events
+}
+
 #[tokio::test]
 async fn agents_of_a_tree_share_its_board_and_watchers_hear_of_it() {
     let world = World::new(|received| match (user(received).as_str(), step(received)) {
@@ -46,16 +59,16 @@ async fn agents_of_a_tree_share_its_board_and_watchers_hear_of_it() {
         _ => Reply::text("done"),
     })
     .await;
-    let heard = world.hub.watch(convoke_session::hub::What::Everything);
+    let heard = world.hub.watch(What::Everything);
     let posted = world.prompt("split").await;
     world.end(&posted.run).await;
     let root = &posted.session.id;
     let worker = world.children(root).await.remove(0);
-    let told = results(&world, &worker.id).await;
-    assert_eq!((told[0].0, &told[0].1["code"]), (State::Error, &json!("conflict")));
-    assert_eq!(told[0].1["details"]["task"]["waitingFor"], json!([1]));
-    assert_eq!((&told[1].1["number"], &told[1].1["owner"]), (&json!(1), &json!(worker.id)));
-    assert_eq!((&told[2].1["state"], &told[2].1["version"]), (&json!("done"), &json!(3)));
+    let answered = results(&world, &worker.id).await;
+    assert_eq!((answered[0].0, &answered[0].1["code"]), (State::Error, &json!("conflict")));
+    assert_eq!(answered[0].1["details"]["task"]["waitingFor"], json!([1]));
+    assert_eq!((&answered[1].1["number"], &answered[1].1["owner"]), (&json!(1), &json!(worker.id)));
+    assert_eq!((&answered[2].1["state"], &answered[2].1["version"]), (&json!("done"), &json!(3)));
     let board = tasks(&world, root).await;
     assert_eq!((board[0].state, board[0].note.as_deref()), (TaskState::Done, Some("in ink")));
     assert_eq!((board[1].title.as_str(), board[1].waiting_for.len()), ("paint", 0));
@@ -63,14 +76,11 @@ async fn agents_of_a_tree_share_its_board_and_watchers_hear_of_it() {
     let (page, one) = (&seen[3].1, &seen[4].1);
     assert_eq!((&page["count"], &page["tasks"][0]["description"]), (&json!(2), &Value::Null));
     assert_eq!(one["tasks"][0]["description"], "a map");
-    let mut events = Vec::new();
-    while let Ok(Some(seen)) = heard.take() {
-        let event: Value = serde_json::from_str(&seen.json).unwrap();
-        if event["type"] == "board" {
-            assert_eq!(event["sessionId"], json!(root));
-            events.push(format!("{} {}", event["task"]["number"], event["task"]["state"].as_str().unwrap()));
-        }
-    }
+    let events: Vec<String> = told(&heard)
+        .iter()
+        .inspect(|event| assert_eq!(event["sessionId"], json!(root)))
+        .map(|event| format!("{} {}", event["task"]["number"], event["task"]["state"].as_str().unwrap()))
+        .collect();
     assert_eq!(events, ["1 pending", "2 pending", "1 in_progress", "1 done"]);
 }
 
@@ -83,18 +93,12 @@ async fn what_an_agent_still_holds_is_free_when_it_ends() {
         _ => Reply::text("done"),
     })
     .await;
-    let heard = world.hub.watch(convoke_session::hub::What::Everything);
+    let heard = world.hub.watch(What::Everything);
     let posted = world.prompt("go").await;
     world.end(&posted.run).await;
     let task = tasks(&world, &posted.session.id).await.remove(0);
     assert_eq!((task.state, task.owner, task.version), (TaskState::Pending, None, 3));
-    let mut last = Value::Null;
-    while let Ok(Some(seen)) = heard.take() {
-        let event: Value = serde_json::from_str(&seen.json).unwrap();
-        if event["type"] == "board" {
-            last = event["task"].clone();
-        }
-    }
+    let last = &told(&heard).pop().unwrap()["task"];
     assert_eq!((&last["state"], &last["owner"], &last["version"]), (&json!("pending"), &Value::Null, &json!(3)));
 }
 

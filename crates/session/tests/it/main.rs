@@ -8,6 +8,7 @@ mod hooks;
 mod letters;
 mod limits;
 mod mail;
+mod pauses;
 mod tool_search;
 mod turns;
 mod wires;

@@ -59,7 +59,8 @@ async fn deferred_tools_are_named_until_they_are_searched_for() {
     assert_eq!(listed(&requests[0]), SHOWN);
     assert!(system(&requests[0]).ends_with(
         "before you call it: sessions_list, sessions_history, sessions_spawn, sessions_yield, session_status, subagents, \
-         agents_list, list_peers."
+         agents_list, list_peers, board_add, board_list, board_claim, board_update, \
+         enter_worktree, exit_worktree."
     ));
     assert_eq!(listed(&requests[1]), [&SHOWN[..], &["subagents", "sessions_list"]].concat());
     assert_eq!(listed(&requests[2]), [&SHOWN[..], &["subagents", "sessions_list", "sessions_history"]].concat());

@@ -78,7 +78,8 @@ impl World {
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
         let sight = json!({ "default": "all" });
-        let rt = runtime(&store, &hub, &fake, &limits, &agents, &hooks, &processes, &sight);
+        let set = Set { limits: &limits, agents: &agents, hooks: &hooks, sight: &sight };
+        let rt = runtime(&store, &hub, &fake, &processes, &set);
         Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight }
     }
 
@@ -91,7 +92,7 @@ impl World {
     /// A runtime over the same store.
     fn again(&self) -> Runtime {
         let Self { store, hub, fake, limits, agents, hooks, processes, sight, .. } = self;
-        runtime(store, hub, fake, limits, agents, hooks, processes, sight)
+        runtime(store, hub, fake, processes, &Set { limits, agents, hooks, sight })
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
@@ -192,16 +193,22 @@ impl World {
     }
 }
 
+/// What a world is set to.
+struct Set<'a> {
+    limits: &'a config::Limits,
+    agents: &'a BTreeMap<String, config::Agent>,
+    hooks: &'a config::Hooks,
+    sight: &'a Value,
+}
+
 fn runtime(
     store: &Arc<dyn Store>,
     hub: &Hub,
     fake: &FakeModel,
-    limits: &config::Limits,
-    agents: &BTreeMap<String, config::Agent>,
-    hooks: &config::Hooks,
     processes: &Arc<dyn Processes>,
-    sight: &Value,
+    set: &Set<'_>,
 ) -> Runtime {
+    let Set { limits, agents, hooks, sight } = *set;
     let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };

@@ -66,7 +66,7 @@ macro_rules! every_rule {
             a_call_with_the_same_key_counts_once,
             going_idle_fails_while_letters_are_unread,
             a_persons_text_is_a_request_to_the_idle_and_a_steer_to_the_busy,
-            mail_queues_whoever_is_not_busy,
+            mail_queues_whoever_is_neither_busy_nor_paused,
             control_letters_change_no_status,
             a_letter_to_oneself_is_queued_by_the_commit_that_goes_idle,
             a_full_inbox_refuses,

@@ -16,8 +16,13 @@ pub(super) struct HeldRow {
 impl State {
     pub(super) fn hold(&mut self, holding: &Holding, at: Millis) -> Result<Receipt, Error> {
         let posting = &holding.posting;
-        let receipt =
-            |class, duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate };
+        let receipt = |class, duplicate| Receipt {
+            letter: posting.id.clone(),
+            to: posting.to.clone(),
+            class,
+            duplicate,
+            paused: false,
+        };
         let posted = self.letters.get(&posting.id).map(|letter| (&letter.to, letter.class));
         let before = posted.or_else(|| self.held.get(&posting.id).map(|row| (&row.held.to, posting.class)));
         if let Some((to, class)) = before {

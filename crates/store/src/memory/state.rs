@@ -4,7 +4,7 @@ use super::messages::HeldRow;
 use super::purses;
 use super::table::Table;
 use crate::purse::check_purses;
-use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere};
+use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere, rests};
 use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::{Purse, Report};
 use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
@@ -280,14 +280,16 @@ impl State {
     }
 
     pub(super) fn post(&mut self, posting: &Posting, at: Millis) -> Result<Receipt, Error> {
-        let receipt =
-            |class, duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate };
+        let receipt = |class, duplicate, paused| {
+            let (letter, to) = (posting.id.clone(), posting.to.clone());
+            Receipt { letter, to, class, duplicate, paused }
+        };
         if let Some(before) = self.letters.get(&posting.id) {
             if before.to != posting.to {
                 let holder = before.to.to_string();
                 return Err(Error::Taken { what: format!("letter id `{}`", posting.id), holder });
             }
-            return Ok(receipt(before.class, true));
+            return Ok(receipt(before.class, true, false));
         }
         let receiver = self.known(&posting.to)?.clone();
         if receiver.archived {
@@ -304,14 +306,14 @@ impl State {
         self.insert_letter(posting, class, at);
         self.sessions.change(&posting.to, |row| {
             row.session.pending += 1;
-            if class != Class::Control && !row.session.status.is_busy() {
+            if class != Class::Control && rests(row.session.status) {
                 (row.session.status, row.session.ended) = (Status::Queued, None);
             }
         });
         if let Some(opens) = &posting.run {
             self.queue_run(&receiver, &posting.id.run(), opens.report.clone(), opens.purse.as_ref(), at);
         }
-        Ok(receipt(class, false))
+        Ok(receipt(class, false, receiver.status == Status::Paused))
     }
 
     fn insert_letter(&mut self, posting: &Posting, class: Class, at: Millis) {

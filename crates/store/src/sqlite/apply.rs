@@ -6,7 +6,7 @@ use super::fault::Result;
 use super::purses;
 use super::value::{int, json, session_id, status, text, word};
 use crate::purse::check_purses;
-use crate::ready::{Asking, Consume, Done, Posting, Ready};
+use crate::ready::{Asking, Consume, Done, Posting, Ready, rests};
 use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::Purse;
 use proto::{Class, Millis, RunId, SessionId, Status, Usage};
@@ -420,15 +420,21 @@ impl Desk<'_> {
     }
 
     pub(super) fn post(&self, posting: &Posting) -> Result<Receipt> {
-        if let Some(receipt) = self.posted_before(posting)? {
-            return Ok(receipt);
+        let receiver = match self.receiver(&posting.to, posting.queue) {
+            Ok(receiver) => receiver,
+            // Nobody could take it now; but if it was taken once, that stands.
+            Err(refused) => return self.posted_before(posting)?.ok_or(refused),
+        };
+        if !posting.is_plain() {
+            if let Some(receipt) = self.posted_before(posting)? {
+                return Ok(receipt);
+            }
+            self.check_purse(posting)?;
         }
-        let receiver = self.receiver(&posting.to)?;
-        self.check_room(posting, &receiver)?;
-        self.check_purse(posting)?;
         let class = posting.class_for(receiver.status.is_busy());
-        self.run(
-            "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        let posted = self.run(
+            "INSERT INTO letters (id, session, tree, class, posted, sender, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (id) DO NOTHING",
             params![
                 posting.id.as_str(),
                 receiver.n,
@@ -439,15 +445,21 @@ impl Desk<'_> {
                 posting.body
             ],
         )?;
+        if posted == 0 {
+            let before = self.posted_before(posting)?;
+            return before
+                .ok_or_else(|| Error::Internal(format!("letter `{}` was and was not there", posting.id)).into());
+        }
         self.run("UPDATE heads SET pending = pending + 1 WHERE n = ?1", [receiver.n])?;
-        if class != Class::Control && !receiver.status.is_busy() {
+        if class != Class::Control && rests(receiver.status) {
             self.run("UPDATE sessions SET status = 'queued', ended = NULL WHERE n = ?1", [receiver.n])?;
         }
         if let Some(opens) = &posting.run {
             let place = Place { n: receiver.n, tree: receiver.tree, root: posting.to.clone() };
             self.queue_run(&place, &posting.id.run(), opens.report.as_ref(), opens.purse.as_ref())?;
         }
-        Ok(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: false })
+        let (letter, to) = (posting.id.clone(), posting.to.clone());
+        Ok(Receipt { letter, to, class, duplicate: false, paused: receiver.status == Status::Paused })
     }
 
     /// An id is good for one letter, also long after that letter was read.
@@ -462,24 +474,23 @@ impl Desk<'_> {
             return Err(Error::Taken { what: format!("letter id `{}`", posting.id), holder: to.into() }.into());
         }
         let class = super::value::from_word(text(row, 1)?)?;
-        Ok(Some(Receipt { letter: posting.id.clone(), to: posting.to.clone(), class, duplicate: true }))
+        let (letter, to) = (posting.id.clone(), posting.to.clone());
+        Ok(Some(Receipt { letter, to, class, duplicate: true, paused: false }))
     }
 
-    pub(super) fn receiver(&self, session: &SessionId) -> Result<Receiver> {
-        let mut statement =
-            self.connection.prepare_cached("SELECT n, tree, status FROM sessions WHERE id = ?1 AND archived = 0")?;
-        let mut rows = statement.query([session.as_str()])?;
-        let Some(row) = rows.next()? else { return Err(Error::NoSession(session.clone()).into()) };
-        Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status: status(text(row, 2)?)? })
-    }
-
-    fn check_room(&self, posting: &Posting, receiver: &Receiver) -> Result<()> {
-        let Some(queue) = posting.queue else { return Ok(()) };
-        let pending: Option<u32> = self.one("SELECT pending FROM heads WHERE n = ?1", [receiver.n])?;
-        if pending.is_some_and(|pending| pending >= queue) {
-            return Err(Error::QueueFull(posting.to.clone()).into());
+    /// Who gets it, if they can take it.
+    pub(super) fn receiver(&self, to: &SessionId, queue: Option<u32>) -> Result<Receiver> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT s.n, s.tree, s.status, h.pending FROM sessions s CROSS JOIN heads h ON h.n = s.n
+             WHERE s.id = ?1 AND s.archived = 0",
+        )?;
+        let mut rows = statement.query([to.as_str()])?;
+        let Some(row) = rows.next()? else { return Err(Error::NoSession(to.clone()).into()) };
+        let (status, pending) = (status(text(row, 2)?)?, row.get::<_, u32>(3)?);
+        if queue.is_some_and(|queue| pending >= queue) {
+            return Err(Error::QueueFull(to.clone()).into());
         }
-        Ok(())
+        Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status })
     }
 
     /// What a run gets for itself has to be there at this moment: two that ask at once cannot both have the last of it.

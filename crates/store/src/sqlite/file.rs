@@ -5,6 +5,7 @@
 
 use super::fault::{Fault, Place, Result};
 use crate::Error;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::Read as _;
@@ -113,10 +114,10 @@ pub(super) fn writer(place: &Place) -> Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that cannot write. Small, since there are several.
+/// A connection that cannot write. Small, since there are several; large enough for the pages that lists begin with.
 pub(super) fn reader(place: &Place) -> Result<Connection> {
     let connection = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -384;")?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -1024;")?;
     Ok(connection)
 }
 
@@ -143,6 +144,9 @@ fn connect(place: &Place, access: OpenFlags) -> Result<Connection> {
     let connection = open(&place.database(), flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on values. Otherwise SQLite compiles a statement anew for each value of a `LIMIT ?`, and of
+    // whatever else could have led to another plan.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Undo pages of a savepoint stay in memory; a file for them would cost more than the savepoint.
     connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0; PRAGMA foreign_keys = OFF;")?;
     Ok(connection)

@@ -19,8 +19,13 @@ impl Desk<'_> {
         if let Some(receipt) = self.posted_before(posting)? {
             return Ok(receipt);
         }
-        let receipt =
-            |duplicate| Receipt { letter: posting.id.clone(), to: posting.to.clone(), class: posting.class, duplicate };
+        let receipt = |duplicate| Receipt {
+            letter: posting.id.clone(),
+            to: posting.to.clone(),
+            class: posting.class,
+            duplicate,
+            paused: false,
+        };
         let before: Option<String> = self
             .one("SELECT s.id FROM held h JOIN sessions s ON s.n = h.session WHERE h.id = ?1", [posting.id.as_str()])?;
         if let Some(holder) = before {
@@ -29,7 +34,7 @@ impl Desk<'_> {
             }
             return Ok(receipt(true));
         }
-        let receiver = self.receiver(&posting.to)?;
+        let receiver = self.receiver(&posting.to, None)?;
         self.forget_expired(receiver.n)?;
         if let Some(queue) = posting.queue {
             let held: i64 =

@@ -112,12 +112,12 @@ impl Store for Sqlite {
 
     async fn session(&self, session: &SessionId) -> Result<Option<Session>, Error> {
         let session = session.clone();
-        self.readers.read(move |db| read::session(db, &session)).await
+        self.readers.glance(move |db| read::session(db, &session)).await
     }
 
     async fn find(&self, what: &Find) -> Result<Vec<Session>, Error> {
         let what = what.clone();
-        self.readers.read(move |db| read::find(db, &what)).await
+        self.readers.glance(move |db| read::find(db, &what)).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page, Error> {
@@ -167,7 +167,7 @@ impl Store for Sqlite {
 
     async fn run(&self, run: &RunId) -> Result<Option<Run>, Error> {
         let run = run.clone();
-        self.readers.read(move |db| read::run(db, &run)).await
+        self.readers.glance(move |db| read::run(db, &run)).await
     }
 
     async fn asks(&self, root: Option<&SessionId>) -> Result<Vec<Ask>, Error> {
@@ -177,7 +177,7 @@ impl Store for Sqlite {
 
     async fn ask(&self, ask: &AskId) -> Result<Option<Ask>, Error> {
         let ask = ask.clone();
-        self.readers.read(move |db| read::ask(db, &ask)).await
+        self.readers.glance(move |db| read::ask(db, &ask)).await
     }
 
     async fn unfinished(&self, after: Option<&SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
@@ -210,7 +210,10 @@ impl Store for Sqlite {
     }
 
     async fn cursor(&self) -> Result<u64, Error> {
-        self.readers.read(read::cursor).await
+        match &self.writer {
+            Some(writer) => writer.newest(),
+            None => self.readers.read(read::cursor).await,
+        }
     }
 
     async fn cursor_before(&self, letter: &LetterId) -> Result<u64, Error> {

@@ -1,10 +1,11 @@
-//! A few connections that only read, opened when first needed and used away from the runtime's threads.
+//! A few connections that only read, opened when first needed. All but single rows are read away from the runtime's
+//! threads.
 
 use super::fault::{Place, Result};
 use crate::Error;
 use rusqlite::Connection;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, TryAcquireError};
 
 /// How many may read at once. More would wait for the same disk and cost memory.
 const READERS: u32 = 4;
@@ -39,6 +40,20 @@ impl Readers {
             outcome.map_err(|fault| readers.place.explain(fault))
         });
         reading.await.unwrap_or_else(|_| Err(Error::Internal("a read of the store broke off".into())))
+    }
+
+    /// Reads a row by its key where the caller is. That takes microseconds, less than handing it to another thread and
+    /// waking the caller; when nobody is free to read, it waits its turn like any other read.
+    pub(super) async fn glance<T, F>(&self, read: F) -> std::result::Result<T, Error>
+    where
+        F: FnOnce(&Connection) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self.permits.try_acquire() {
+            Ok(_permit) => self.with_connection(read).map_err(|fault| self.place.explain(fault)),
+            Err(TryAcquireError::NoPermits) => self.read(read).await,
+            Err(TryAcquireError::Closed) => Err(Error::Closed),
+        }
     }
 
     fn with_connection<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {

@@ -54,6 +54,18 @@ async fn reopening_finds_everything() {
 }
 
 #[tokio::test]
+async fn a_statement_is_compiled_once_whatever_values_it_is_given() {
+    let (dir, _) = written().await;
+    let db = super::file::reader(&super::Place::new(dir.path())).unwrap();
+    for limit in [50, 7, 1, 0, 51] {
+        let sql = "SELECT id FROM sessions WHERE archived = 0 ORDER BY activity DESC, id DESC LIMIT ?1";
+        let mut statement = db.prepare_cached(sql).unwrap();
+        let _ = statement.query([limit]).unwrap().next().unwrap().is_some();
+        assert_eq!(statement.get_status(rusqlite::StatementStatus::RePrepare), 0, "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn a_second_store_is_told_who_holds_the_directory() {
     let (dir, _) = written().await;
     let first = Sqlite::open(dir.path(), deaf()).unwrap();

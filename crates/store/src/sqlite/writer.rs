@@ -9,10 +9,12 @@
 use super::apply::Hand;
 use super::fault::{Fault, Place, Result};
 use super::lock::Lock;
+use super::read;
 use crate::commits::Tally;
 use crate::ready::{Done, Ready};
 use crate::{Commits, Error, Kept, OnKept};
 use rusqlite::Connection;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -42,6 +44,8 @@ pub(super) struct Writer {
     room: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
     tally: Arc<Tally>,
+    /// The newest cursor: every prompt begins with it, and nobody but the thread changes it.
+    newest: Arc<AtomicU64>,
 }
 
 struct Job {
@@ -60,7 +64,11 @@ impl Writer {
     ) -> std::result::Result<Self, Error> {
         let (jobs, inbox) = std::sync::mpsc::channel();
         let tally = Arc::new(Tally::default());
-        let desk = Thread { connection, _lock: lock, place, on_kept, tally: tally.clone(), hand: Hand::default() };
+        let newest = read::cursor(&connection).map_err(|fault| place.explain(fault))?;
+        let newest = Arc::new(AtomicU64::new(newest));
+        let hand = Hand::default();
+        let desk =
+            Thread { connection, _lock: lock, place, on_kept, tally: tally.clone(), newest: newest.clone(), hand };
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || desk.run(&inbox))
@@ -70,6 +78,7 @@ impl Writer {
             room: Arc::new(Semaphore::new(QUEUE)),
             thread: Mutex::new(Some(thread)),
             tally,
+            newest,
         })
     }
 
@@ -86,6 +95,14 @@ impl Writer {
             return Err(Error::Closed);
         }
         answered.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// The cursor of the newest entry that is kept.
+    pub(super) fn newest(&self) -> std::result::Result<u64, Error> {
+        if self.room.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(self.newest.load(Ordering::Acquire))
     }
 
     pub(super) fn commits(&self) -> Commits {
@@ -119,6 +136,7 @@ struct Thread {
     place: Place,
     on_kept: OnKept,
     tally: Arc<Tally>,
+    newest: Arc<AtomicU64>,
     hand: Hand,
 }
 
@@ -146,7 +164,8 @@ impl Thread {
             }
         };
         self.tally.note(group.len(), start.elapsed());
-        if answers.iter().any(Answer::is_ok) && !kept.is_empty() {
+        if let Some(newest) = kept.last().filter(|_| answers.iter().any(Answer::is_ok)) {
+            self.newest.store(newest.cursor, Ordering::Release);
             (self.on_kept)(&kept);
         }
         for (job, answer) in group.into_iter().zip(answers) {

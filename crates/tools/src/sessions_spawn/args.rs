@@ -250,12 +250,8 @@ impl Args {
         if self.sandbox == Sandbox::Require {
             return Err(unavailable("a sandbox cannot be had yet, so `sandbox: \"require\"` starts nothing").into());
         }
-        if self.context == Context::Fork {
-            return Err(
-                unavailable("a fork of your conversation cannot be had yet: write a whole brief instead").into()
-            );
-        }
         Ok(Spawn {
+            fork: self.context == Context::Fork,
             agent: self.agent(),
             prompt: task,
             label: self.label.clone(),

@@ -1,5 +1,6 @@
 //! `convoke run`: a prompt in, an answer out, in a gateway that is started when none runs.
 
+mod files;
 mod follow;
 mod input;
 mod output;
@@ -14,7 +15,7 @@ use crate::reach::reach;
 use crate::{terminal, wiring};
 use client::Client;
 use follow::{Follow, Interrupts};
-use proto::methods::{Accepted, Agent, AgentInput, Selector, SessionsResolve, WaitStatus};
+use proto::methods::{Accepted, Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
 use proto::{Reference, RunId};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -55,6 +56,9 @@ pub(crate) struct Args {
     /// End with the first answer, though sessions below are still busy
     #[arg(long)]
     no_wait: bool,
+    /// A file to look at: an image, a PDF or a text; may be given several times
+    #[arg(short, long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Work in this directory
     #[arg(short = 'C', long = "dir", value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -66,6 +70,7 @@ pub(crate) struct Args {
 /// What is asked for, once the command line is understood.
 pub(super) struct Request {
     pub(super) text: String,
+    pub(super) files: Vec<FileInput>,
     pub(super) directory: String,
     pub(super) model: Option<String>,
     pub(super) agent: Option<String>,
@@ -100,10 +105,11 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
         None if args.continue_newest => Session::Newest,
         None => Session::New,
     };
+    let files = files::read(&args.files)?;
     let text = input::prompt(&args.prompt)?;
     home.warn();
     let (model, agent, label) = (args.model, args.agent, args.label);
-    Ok((home, Request { text, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
+    Ok((home, Request { text, files, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
 }
 
 /// Posts the prompt, follows it to its end and prints what comes of it.
@@ -139,6 +145,7 @@ async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failu
         cwd: Some(request.directory.clone()),
         label: request.label.clone(),
         idempotency_key: Some(RunId::new().to_string()),
+        files: request.files.clone(),
         ..AgentInput::default()
     };
     let selector = match &request.session {
