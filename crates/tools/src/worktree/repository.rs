@@ -156,8 +156,7 @@ impl Tree {
             return Ok(());
         }
         let why = format!("the worktree `{}` has lost its file `.git`", self.name);
-        Err(Error::new(Code::Conflict, why)
-            .hint(format!("`git worktree repair {}` brings it back", self.path.display())))
+        Err(Error::new(Code::Conflict, why).hint("`git worktree repair` in the repository brings it back"))
     }
 
     pub(super) fn record(&self) -> Record {

@@ -291,7 +291,7 @@ async fn a_worktree_that_lost_its_tie_to_git_is_left_alone() {
         assert!(refused.hint.unwrap().contains("git worktree repair"));
     }
     assert!(tree.join("a.txt").exists());
-    place.git("worktree repair .convoke/worktrees/x");
+    place.git("worktree repair");
     try_remove(&place, "x", false).await.unwrap();
 }
 
