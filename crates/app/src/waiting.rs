@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::reach::reach;
 use client::Client;
 use proto::methods::{AgentWait, WaitInput, WaitStatus, Waited};
@@ -14,7 +14,7 @@ const LOST: Duration = Duration::from_secs(30);
 
 /// What is known about a run now. Nothing is started for it.
 pub(crate) async fn look(home: &Home, run: &RunId) -> Result<Waited, Failure> {
-    Reader::open(home).await?.call::<AgentWait>(input(run, Some(Duration::ZERO))).await
+    read::<AgentWait>(home, input(run, Some(Duration::ZERO))).await
 }
 
 /// Waits for a run's end, at most this long. One that has ended needs no gateway; one that has not is gone on with.

@@ -13,7 +13,16 @@ pub enum Event {
     /// A piece of an answer under way. Never kept.
     Delta { session_id: SessionId, text: String },
     /// A question to a person. Stored beside the log; told again to whoever asks for the open ones.
-    Ask { ask_id: AskId, session_id: SessionId, agent: String, permission: String, patterns: Vec<String> },
+    Ask {
+        ask_id: AskId,
+        session_id: SessionId,
+        agent: String,
+        permission: String,
+        patterns: Vec<String>,
+        /// The session that is asked, when it is not only a person: the lead whose plan it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        to: Option<SessionId>,
+    },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
@@ -62,6 +71,8 @@ pub enum Seen {
         agent: String,
         permission: String,
         patterns: Vec<String>,
+        #[serde(default)]
+        to: Option<SessionId>,
     },
     Status {
         session_id: SessionId,

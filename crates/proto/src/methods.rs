@@ -261,7 +261,7 @@ fn unknown(name: &str) -> Error {
 }
 
 /// No input.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
@@ -908,6 +908,9 @@ pub struct AskInfo {
     pub always: Vec<String>,
     pub created_at: Millis,
     pub until: Millis,
+    /// The session that is asked beside the person: the lead whose plan it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<SessionId>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -165,6 +165,9 @@ pub enum Error {
     /// Written by a newer Convoke.
     #[error("the database `{path}` has schema {found}, this convoke knows up to {known}")]
     Newer { path: String, found: u32, known: u32 },
+    /// Written by an older Convoke, or not yet written to the end.
+    #[error("the database has schema {found}, older than this convoke's")]
+    Outdated { found: u32 },
     /// Another process owns the data directory.
     #[error("the data directory `{path}` is in use by another convoke{}", holder.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Locked { path: String, holder: Option<u32> },
@@ -183,6 +186,7 @@ impl Error {
                 "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
             }
             Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::Outdated { .. } => "start the gateway once to bring it up to date: `convoke serve`".into(),
             Self::Board(refused) => refused.hint()?.into(),
             Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
             Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
@@ -207,7 +211,7 @@ impl From<Error> for proto::Error {
             Error::QueueFull(_) => Code::LimitRate,
             Error::Overdrawn(_) => Code::LimitBudget,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
-            Error::Damaged { .. } | Error::Newer { .. } | Error::Internal(_) => Code::Internal,
+            Error::Damaged { .. } | Error::Newer { .. } | Error::Outdated { .. } | Error::Internal(_) => Code::Internal,
         };
         let details = match &error {
             Error::Board(refused) => refused.task().map(|task| serde_json::json!({ "task": task })),

@@ -93,6 +93,8 @@ pub struct Spec {
     pub defer: bool,
     /// Never deferred, whatever else is said.
     pub always_load: bool,
+    /// A call that a crash cut off is made again: it only reads, or what it does is stored together with its result.
+    pub again: bool,
 }
 
 impl Spec {
@@ -107,6 +109,7 @@ impl Spec {
             json: false,
             defer: false,
             always_load: false,
+            again: false,
         }
     }
 
@@ -143,6 +146,12 @@ impl Spec {
     #[must_use]
     pub fn always_load(mut self) -> Self {
         self.always_load = true;
+        self
+    }
+
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.again = true;
         self
     }
 }

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::{self, Home};
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal;
 use proto::methods::{AgentsList, InDirectory};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::here()?;
     home.warn();
     let here = InDirectory { cwd: Some(home::current()?.display().to_string()) };
-    let list = block_on(async { Reader::open(&home).await?.call::<AgentsList>(here).await })?;
+    let list = block_on(read::<AgentsList>(&home, here))?;
     if args.json {
         terminal::print_json(&list);
         return Ok(0);

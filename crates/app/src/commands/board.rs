@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local;
 use crate::reach::insist;
 use crate::terminal;
 use clap::builder::PossibleValuesParser;
@@ -145,14 +145,13 @@ fn show(home: &Home, session: Option<String>, list: List, as_json: bool) -> Resu
 }
 
 async fn read(home: &Home, session: Option<String>, list: List) -> Result<BoardPage, Failure> {
-    let reader = Reader::open(home).await?;
     let session = match session {
         Some(session) => session,
-        None => reader.call::<SessionsResolve>(here()?).await?.session_id.to_string(),
+        None => local::read::<SessionsResolve>(home, here()?).await?.session_id.to_string(),
     };
     let List { states, owner, limit, cursor } = list;
     let input = BoardListInput { session: Some(session), states, owner, number: None, limit, cursor };
-    reader.call::<BoardList>(input).await
+    local::read::<BoardList>(home, input).await
 }
 
 fn print(page: &BoardPage) {

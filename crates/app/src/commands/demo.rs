@@ -4,7 +4,7 @@ use super::run::{Format, Reply, Request, Session, execute};
 use super::{block_on, tree};
 use crate::failure::{Failure, cannot};
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal::{self, Paint};
 use crate::wiring::OFFLINE;
 use proto::methods::{SessionsTree, TreeInput};
@@ -91,7 +91,7 @@ async fn play(home: &Home, project: &Path, scenes: &[Scene<'_>]) -> Result<u8, F
         if code != 0 {
             return Ok(code);
         }
-        let newest = Reader::open(home).await?.call::<SessionsTree>(TreeInput::default()).await?;
+        let newest = read::<SessionsTree>(home, TreeInput::default()).await?;
         terminal::print(&paint.dim("$ convoke tree"));
         terminal::print(&tree::draw(&newest));
     }

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal::{self, Paint};
 use proto::message::{Message, Part, Role};
 use proto::methods::{ChatHistory, HistoryInput};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         before: args.before,
         after: None,
     };
-    let page = block_on(async { Reader::open(&home).await?.call::<ChatHistory>(input).await })?;
+    let page = block_on(read::<ChatHistory>(&home, input))?;
     if args.json {
         terminal::print_json(&page);
         return Ok(0);

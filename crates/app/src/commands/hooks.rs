@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal;
 use proto::methods::{HookRow, HooksList, Nothing};
 
@@ -17,7 +17,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
-    let list = block_on(async { Reader::open(&home).await?.call::<HooksList>(Nothing {}).await })?;
+    let list = block_on(read::<HooksList>(&home, Nothing {}))?;
     if args.json {
         terminal::print_json(&list);
         return Ok(0);

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::reach::reach;
 use crate::terminal;
 use proto::methods::{
@@ -113,7 +113,7 @@ fn show(home: &Home, list: List, as_json: bool) -> Result<u8, Failure> {
         limit: list.limit,
         cursor: list.cursor,
     };
-    let page = block_on(async { Reader::open(home).await?.call::<MessagesList>(input).await })?;
+    let page = block_on(read::<MessagesList>(home, input))?;
     if as_json {
         terminal::print_json(&page);
     } else {

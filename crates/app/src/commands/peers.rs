@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal;
 use proto::methods::{PeerRow, PeersInput, PeersList, Place};
 
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let input = PeersInput { session: args.reference, local: false };
-    let list = block_on(async { Reader::open(&home).await?.call::<PeersList>(input).await })?;
+    let list = block_on(read::<PeersList>(&home, input))?;
     if args.json {
         terminal::print_json(&list);
         return Ok(0);

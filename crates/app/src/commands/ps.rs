@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal;
 use proto::methods::{ListInput, SessionInfo, SessionsList};
 
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let input = ListInput { limit: args.limit, cursor: args.cursor, ..ListInput::default() };
-    let list = block_on(async { Reader::open(&home).await?.call::<SessionsList>(input).await })?;
+    let list = block_on(read::<SessionsList>(&home, input))?;
     if args.json {
         terminal::print_json(&list);
         return Ok(0);

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::terminal;
 use proto::methods::{SessionsTree, TreeInput, TreeOutput, TreeRow};
 use proto::{Code, SessionId};
@@ -26,7 +26,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let newest = args.reference.is_none();
     let input = TreeInput { reference: args.reference };
-    let tree = match block_on(async { Reader::open(&home).await?.call::<SessionsTree>(input).await }) {
+    let tree = match block_on(read::<SessionsTree>(&home, input)) {
         Ok(tree) => Some(tree),
         // An empty home is no mistake of the caller.
         Err(failure) if newest && failure.error.code == Code::NotFound => None,

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::{Failure, cannot};
 use crate::home::Home;
-use crate::local::Reader;
+use crate::local::read;
 use crate::reach::reach;
 use crate::terminal;
 use clap::Subcommand;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     block_on(async {
         match args.action.unwrap_or(Action::List) {
             Action::List => {
-                let list = Reader::open(&home).await?.call::<WorktreesList>(WorktreesInput { cwd }).await?;
+                let list = read::<WorktreesList>(&home, WorktreesInput { cwd }).await?;
                 if args.json { terminal::print_json(&list) } else { show(&list) }
             }
             Action::Restore { name } => {

@@ -5,8 +5,9 @@ use crate::World;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
-use testkit::{FakeModel, Received, Reply, TempHome};
+use testkit::{FakeModel, Gate, Received, Reply, TempHome};
 
 const LOOKS: usize = 2_000;
 
@@ -22,12 +23,11 @@ impl Talk {
         let messages = body["messages"].as_array().cloned().unwrap_or_default();
         let heard = messages.iter().filter(|m| m["role"] == "user").map(|m| m["content"].as_str().unwrap_or_default());
         // What a kill cut off is told so, and done again.
-        let cut_off = |id: &Value| {
-            let result = messages.iter().find(|m| m["role"] == "tool" && m["tool_call_id"] == *id);
-            result.is_some_and(|m| m["content"].as_str().unwrap_or_default().contains("the gateway stopped"))
-        };
+        let results =
+            messages.iter().filter(|m| m["role"] == "tool").map(|m| m["content"].as_str().unwrap_or_default());
         let calls = messages.iter().flat_map(|m| m["tool_calls"].as_array().cloned().unwrap_or_default());
-        let calls = calls.filter(|call| !cut_off(&call["id"]));
+        let calls =
+            calls.zip(results).filter(|(_, result)| !result.contains("the gateway stopped")).map(|(call, _)| call);
         let call = |call: Value| {
             let input =
                 serde_json::from_str(call["function"]["arguments"].as_str().unwrap_or("{}")).unwrap_or_default();
@@ -66,18 +66,19 @@ fn mail(to: &str, message: Value) -> (&'static str, Value) {
     ("send_message", json!({ "to": to, "message": message }))
 }
 
-fn company(received: &Received) -> Reply {
+fn company(received: &Received, plans: &Gate) -> Reply {
     let talk = Talk::of(received);
     if talk.heard.starts_with("You look things up") {
         researcher(&talk)
     } else if talk.heard.starts_with("You write") {
         writer(&talk)
     } else {
-        lead(&talk)
+        lead(&talk, plans)
     }
 }
 
-fn lead(talk: &Talk) -> Reply {
+/// Rejects the first plan and approves the second, once the gate is open.
+fn lead(talk: &Talk, plans: &Gate) -> Reply {
     if talk.times("board_add") == 0 {
         return Reply::calls([("board_add", json!({ "title": "write the report" }))]);
     }
@@ -92,7 +93,7 @@ fn lead(talk: &Talk) -> Reply {
             let answer = json!({
                 "type": "plan_approval_response", "request_id": request, "approve": nth > 0, "feedback": "shorter, please",
             });
-            return Reply::calls([mail("writer", answer)]);
+            return Reply::calls([mail("writer", answer)]).gated(plans.clone());
         }
     }
     if talk.heard.contains("facts: three of them") && !talk.has_called("send_message", |input| input["to"] == "*") {
@@ -149,22 +150,41 @@ fn writer(talk: &Talk) -> Reply {
     Reply::calls([("bash", json!({ "command": "sleep 600", "timeout": 600_000 }))])
 }
 
-fn world() -> World {
-    let model = FakeModel::scripted(company);
+fn world(plans: Gate) -> World {
+    let model = FakeModel::scripted(move |received| company(received, &plans));
     let home = TempHome::new(&model).config_json(json!({ "limits": { "shutdownSeconds": 2 } }));
     World { model, home, repo: testkit::RepoDir::new() }
 }
 
 /// Waits until something is so; what is looked at is what people would look at.
-fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(90);
+fn until<T>(world: &World, what: &str, look: impl Fn() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "it never came to this: {what}");
+        assert!(Instant::now() < end, "it never came to this: {what}\n{}", story(world));
         std::thread::sleep(Duration::from_millis(30));
     }
+}
+
+/// What everybody said and did, for the one who reads that the test failed.
+fn story(world: &World) -> String {
+    let ps = world.convoke(["ps", "--json"]).code(0).json();
+    let mut told = String::new();
+    for row in ps["sessions"].as_array().unwrap() {
+        let history =
+            world.convoke(["history", row["sessionId"].as_str().unwrap(), "--include-tools", "--json"]).code(0).json();
+        told.push_str(&format!("--- {} {}\n", row["name"], row["status"]));
+        for message in history["messages"].as_array().unwrap() {
+            let line = message.to_string();
+            if !line.contains("list") {
+                told.push_str(&line.chars().take(1000).collect::<String>());
+                told.push('\n');
+            }
+        }
+    }
+    told
 }
 
 fn status(world: &World, name: &str) -> Option<String> {
@@ -197,18 +217,34 @@ fn letters(world: &World) -> BTreeMap<String, Vec<String>> {
     heard
 }
 
-fn play(kill_when: Option<fn(&World) -> bool>) {
-    let world = world();
-    let run = world.convoke(["run", "--json", "--no-wait", "make the report"]).code(0);
-    let _ = run;
-    if let Some(ripe) = kill_when {
-        until("the moment to kill", || ripe(&world).then_some(()));
-        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
-        // The next command finds no gateway and starts one; it goes on by itself.
-        world.convoke(["send", "main-of-nobody", "x"]).code(2);
+/// When the gateway is killed.
+#[derive(PartialEq)]
+enum Killed {
+    Never,
+    /// A plan waits for its answer, and the model of the lead has the question.
+    Asking,
+    /// The work is done, and nobody knows yet.
+    Late,
+}
+
+fn play(killed: &Killed) {
+    let plans = Gate::new();
+    let world = world(plans.clone());
+    // Follows the whole tree, through the death of the gateway too.
+    let mut run = world.command(["run", "--json", "make the report"]).stdout(Stdio::null()).spawn().unwrap();
+    until(&world, "the writer put its plan to the lead", || status(&world, "writer").filter(|now| now == "asking"));
+    if *killed != Killed::Asking {
+        plans.open();
     }
-    until("the researcher agreed to end", || status(&world, "researcher").filter(|status| status == "done"));
-    until("the writer was ended", || status(&world, "writer").filter(|status| status == "killed"));
+    if *killed == Killed::Late {
+        until(&world, "the report is there", || world.repo.path().join("report.txt").exists().then_some(()));
+    }
+    if *killed != Killed::Never {
+        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+        plans.open();
+    }
+    until(&world, "the researcher agreed to end", || status(&world, "researcher").filter(|status| status == "done"));
+    until(&world, "the writer was ended", || status(&world, "writer").filter(|status| status == "killed"));
     let expected: BTreeMap<String, Vec<String>> = [
         ("main to researcher", vec!["the facts are in: use them", "shutdown_request"]),
         ("main to writer", vec!["the facts are in: use them"]),
@@ -218,28 +254,29 @@ fn play(kill_when: Option<fn(&World) -> bool>) {
     .into_iter()
     .map(|(pair, lines)| (pair.to_owned(), lines.into_iter().map(str::to_owned).collect()))
     .collect();
+    assert!(run.wait().unwrap().success());
     let mut heard = letters(&world);
     // Whether the deaf one still read the question before it was ended is a matter of luck.
     if let Some(lines) = heard.get_mut("main to writer") {
         lines.retain(|line| line != "shutdown_request");
     }
-    assert_eq!(heard, expected);
+    assert_eq!(heard, expected, "{}", story(&world));
     assert_eq!(std::fs::read_to_string(world.repo.path().join("report.txt")).unwrap(), "three facts\n");
     let board = world.convoke(["board", "list", "--json"]).code(0).json();
-    assert_eq!(board["tasks"][0]["state"], json!("done"), "{board}");
+    assert_eq!(board["tasks"][0]["state"], json!("done"), "{board}\n{}", story(&world));
 }
 
 #[test]
 fn three_agents_make_a_report() {
-    play(None);
+    play(&Killed::Never);
 }
 
 #[test]
 fn three_agents_make_a_report_though_the_gateway_is_killed() {
-    play(Some(|world| status(world, "writer").is_some_and(|status| status == "asking")));
+    play(&Killed::Asking);
 }
 
 #[test]
 fn three_agents_make_a_report_though_the_gateway_is_killed_late() {
-    play(Some(|world| world.repo.path().join("report.txt").exists()));
+    play(&Killed::Late);
 }

@@ -33,5 +33,6 @@ fn info(ask: store::Ask) -> AskInfo {
         always: ask.always,
         created_at: ask.created,
         until: ask.until,
+        to: ask.to,
     }
 }

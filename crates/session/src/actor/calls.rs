@@ -536,5 +536,6 @@ pub(super) fn asked_event(ask: &Ask) -> Event {
         agent: ask.agent.clone(),
         permission: ask.permission.clone(),
         patterns: ask.patterns.clone(),
+        to: ask.to.clone(),
     }
 }

@@ -71,7 +71,7 @@ impl Actor {
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
-            batch.entries.push(result(&call, State::Denied, format!("the person said no: {why}")));
+            batch.entries.push(result(&call, State::Denied, format!("the answer was no: {why}")));
             return Ok(None);
         }
         if answer.reply == AskReply::Always
@@ -86,7 +86,7 @@ impl Actor {
         Ok(Some(call))
     }
 
-    fn go_on_with(&mut self, call: &CallId) {
+    pub(super) fn go_on_with(&mut self, call: &CallId) {
         let Some(open) = self.view.find(call) else { return };
         let call = open.call.clone();
         if let Some(tool) = tools::find(&call.tool) {

@@ -8,7 +8,7 @@ use crate::now;
 use crate::view::{Answering, Open};
 use proto::entry::{Ended, Finish, Input, Notice, On, Reply, ReplyPart, State, Text};
 use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Sender, Settled};
-use proto::{Body, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
+use proto::{Body, CallId, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -301,22 +301,33 @@ impl Actor {
         }
     }
 
-    /// After a wake-up: what a crash cut off is told to the model, what waits goes on waiting, and a run that takes the
-    /// gateway down again and again is ended.
+    /// After a wake-up: what a crash cut off is done again where that does no harm and else told to the model, what waits
+    /// goes on waiting, and a run that takes the gateway down again and again is ended.
     pub(super) async fn recover(&mut self) -> Result<(), Stop> {
         let Some(run) = self.view.answering().map(|now| now.run.clone()) else { return Ok(()) };
         self.report = self.rt.store.run(&run).await?.and_then(|run| run.report);
         for ask in self.rt.store.asks(Some(&self.row.root)).await?.iter().filter(|ask| ask.session == self.row.id) {
             self.hub().publish(&self.row.root, &asked_event(ask));
         }
-        let cut_off = self.view.open().iter().filter(|open| open.is_running());
+        let spent = self.attempts() >= ATTEMPTS;
+        let (again, cut_off): (Vec<_>, Vec<_>) = self
+            .view
+            .open()
+            .iter()
+            .filter(|open| open.is_running())
+            .partition(|open| !spent && tools::find(&open.call.tool).is_some_and(|tool| tool.spec().again));
+        let again: Vec<CallId> = again.into_iter().map(|open| open.call.id.clone()).collect();
         let why =
             "the gateway stopped while this call ran: it may or may not have taken effect, so look before repeating it";
-        let entries: Vec<Entry> = cut_off.map(|open| result(&open.call.id, State::Interrupted, why.into())).collect();
+        let told = |open: &Open| result(&open.call.id, State::Interrupted, why.into());
+        let entries: Vec<Entry> = cut_off.into_iter().map(told).collect();
         if !entries.is_empty() {
             self.commit(Batch { entries, ..Batch::default() }).await?;
-        } else if self.view.open().is_empty() {
-            return self.count_attempt().await;
+        } else if self.view.open().is_empty() || !again.is_empty() {
+            self.count_attempt().await?;
+        }
+        for call in &again {
+            self.go_on_with(call);
         }
         self.look_for_circles().await
     }
@@ -339,8 +350,13 @@ impl Actor {
         self.withdraw_circles(calls).await
     }
 
+    /// How often the gateway stopped since the last entry.
+    fn attempts(&self) -> u32 {
+        if self.row.attempt_seq == self.row.seq { self.row.attempts } else { 0 }
+    }
+
     async fn count_attempt(&mut self) -> Result<(), Stop> {
-        let before = if self.row.attempt_seq == self.row.seq { self.row.attempts } else { 0 };
+        let before = self.attempts();
         if before < ATTEMPTS {
             let row = store::RowChange { attempts: Some((before + 1, self.row.seq)), ..Default::default() };
             return self.commit(Batch { row, ..Batch::default() }).await;

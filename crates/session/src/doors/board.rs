@@ -1,5 +1,5 @@
 //! The board as a call reaches it. Unlike children and letters, a change is stored at once, before the call's result: a
-//! call that a crash cuts off in between is `interrupted`, and is not made again.
+//! call that a crash cuts off in between is made again, and finds its change by its own id.
 
 use super::Doors;
 use crate::board::Board;

@@ -143,7 +143,7 @@ async fn a_hook_changes_an_input_and_the_rules_judge_what_it_made_of_it() {
     world.end(&posted.run).await;
     let log = world.transcript(&posted.session.id).await;
     assert!(log.contains(r#"read    {"filePath":"README.md"} -> ok: 1	[package]"#), "{log}");
-    assert!(log.contains(r#"read    {"filePath":"src/main.rs"} -> denied: the person said no"#), "{log}");
+    assert!(log.contains(r#"read    {"filePath":"src/main.rs"} -> denied: the answer was no"#), "{log}");
     let Entry::Reply(reply) = &world.log(&posted.session.id).await[1] else { panic!("a reply") };
     assert_eq!(reply.calls().next().unwrap().given().get(), r#"{"filePath":"Cargo.toml"}"#);
     let sent = world.fake.last().unwrap().body().to_string();
@@ -161,7 +161,7 @@ async fn a_hook_answers_a_question_with_no() {
     let posted = world.prompt("look").await;
     assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
     let log = world.transcript(&posted.session.id).await;
-    assert!(log.contains("denied: the person said no: a hook said no: never in this house"), "{log}");
+    assert!(log.contains("denied: the answer was no: a hook said no: never in this house"), "{log}");
 }
 
 #[tokio::test]

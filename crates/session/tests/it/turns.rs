@@ -177,7 +177,7 @@ async fn a_question_waits_for_its_answer() {
     };
     for (reply, expected) in [
         (AskReply::Once, "started\nread    {\"filePath\":\".env\"} -> ok: 1\tKEY=1"),
-        (AskReply::Reject, "read    {\"filePath\":\".env\"} -> denied: the person said no: no reason was given"),
+        (AskReply::Reject, "read    {\"filePath\":\".env\"} -> denied: the answer was no: no reason was given"),
     ] {
         let world = World::new(read).await;
         world.repo.write(".env", "KEY=1\n");

@@ -131,10 +131,7 @@ pub(super) fn visitor(place: &Place) -> Result<Connection> {
     refuse_newer(place, &connection)?;
     let found = version(&connection)?;
     if (found as usize) < MIGRATIONS.len() {
-        return Err(Error::Internal(format!(
-            "the database has schema {found}, older than this convoke's: start the gateway once to bring it up to date"
-        ))
-        .into());
+        return Err(Error::Outdated { found }.into());
     }
     Ok(connection)
 }

@@ -57,7 +57,12 @@ impl Tool for Agent {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("agent", include_str!("prompt.md")).aliases(&["Agent"]).permission("task").waits().json()
+        Spec::of::<Args>("agent", include_str!("prompt.md"))
+            .again()
+            .aliases(&["Agent"])
+            .permission("task")
+            .waits()
+            .json()
     }
 
     fn describe(&self, audience: &Audience) -> Option<String> {

@@ -16,7 +16,7 @@ impl Tool for AgentsList {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("agents_list", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("agents_list", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

@@ -27,7 +27,7 @@ impl Tool for BoardAdd {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("board_add", include_str!("prompt.md")).aliases(&["TaskCreate"]).json().defer()
+        Spec::of::<Args>("board_add", include_str!("prompt.md")).again().aliases(&["TaskCreate"]).json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -21,7 +21,7 @@ impl Tool for BoardClaim {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("board_claim", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("board_claim", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -35,7 +35,11 @@ impl Tool for BoardList {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("board_list", include_str!("prompt.md")).aliases(&["TaskList", "TaskGet"]).json().defer()
+        Spec::of::<Args>("board_list", include_str!("prompt.md"))
+            .again()
+            .aliases(&["TaskList", "TaskGet"])
+            .json()
+            .defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

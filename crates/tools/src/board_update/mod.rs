@@ -46,7 +46,7 @@ impl Tool for BoardUpdate {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("board_update", include_str!("prompt.md")).aliases(&["TaskUpdate"]).json().defer()
+        Spec::of::<Args>("board_update", include_str!("prompt.md")).again().aliases(&["TaskUpdate"]).json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -47,7 +47,7 @@ impl Tool for Glob {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("glob", include_str!("prompt.md")).aliases(&["Glob"])
+        Spec::of::<Args>("glob", include_str!("prompt.md")).again().aliases(&["Glob"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

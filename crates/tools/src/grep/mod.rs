@@ -42,7 +42,7 @@ impl Tool for Grep {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("grep", include_str!("prompt.md")).aliases(&["Grep"])
+        Spec::of::<Args>("grep", include_str!("prompt.md")).again().aliases(&["Grep"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

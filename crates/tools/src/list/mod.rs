@@ -30,7 +30,7 @@ impl Tool for List {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("list", include_str!("prompt.md")).aliases(&["LS", "List"])
+        Spec::of::<Args>("list", include_str!("prompt.md")).again().aliases(&["LS", "List"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

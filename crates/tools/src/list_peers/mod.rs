@@ -19,7 +19,7 @@ impl Tool for ListPeers {
             "list_peers",
             "List the live sessions you can write to with send_message: name, the address to use as `to`, agent, state, \
              directory, where it is (this task's tree, this machine, or another one) and when it last did something.",
-        )
+        ).again()
         .aliases(&["ListPeers"])
         .defer()
         .json()

@@ -40,7 +40,7 @@ impl Tool for Read {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("read", include_str!("prompt.md")).aliases(&["Read"])
+        Spec::of::<Args>("read", include_str!("prompt.md")).again().aliases(&["Read"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

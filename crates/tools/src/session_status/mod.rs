@@ -20,7 +20,7 @@ impl Tool for SessionStatus {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("session_status", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("session_status", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -48,7 +48,7 @@ impl Tool for SessionsHistory {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_history", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("sessions_history", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

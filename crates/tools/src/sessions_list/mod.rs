@@ -45,7 +45,7 @@ impl Tool for SessionsList {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_list", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("sessions_list", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

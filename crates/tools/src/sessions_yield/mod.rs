@@ -20,7 +20,7 @@ impl Tool for SessionsYield {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_yield", include_str!("prompt.md")).json().defer()
+        Spec::of::<Args>("sessions_yield", include_str!("prompt.md")).again().json().defer()
     }
 
     fn access(&self, _: &Args, _: &ToolCx) -> Vec<Access> {

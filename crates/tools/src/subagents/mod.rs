@@ -49,7 +49,7 @@ impl Tool for Subagents {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("subagents", include_str!("prompt.md")).json().waits().defer()
+        Spec::of::<Args>("subagents", include_str!("prompt.md")).again().json().waits().defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

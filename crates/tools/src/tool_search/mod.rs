@@ -49,7 +49,7 @@ impl Tool for ToolSearch {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("tool_search", include_str!("prompt.md")).aliases(&["ToolSearch"])
+        Spec::of::<Args>("tool_search", include_str!("prompt.md")).again().aliases(&["ToolSearch"])
     }
 
     /// Reading about a tool touches nothing; whether it may be used is judged with its call.

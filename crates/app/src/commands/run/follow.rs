@@ -189,6 +189,11 @@ impl Follow {
         }
         match &seen {
             Seen::Ask { ask_id, .. } if !self.asked.insert(ask_id.clone()) => Ok(()),
+            // A plan waits for the lead it was put to, whether a person is there or not.
+            Seen::Ask { to: Some(_), .. } => {
+                self.output.event(&seen);
+                Ok(())
+            }
             Seen::Ask { ask_id, .. } => {
                 self.output.event(&seen);
                 self.reply(ask_id.clone()).await
@@ -221,6 +226,7 @@ impl Follow {
                 agent: ask.agent,
                 permission: ask.permission,
                 patterns: ask.patterns,
+                to: ask.to,
             };
             self.take(Some((None, seen))).await?;
         }

@@ -104,6 +104,9 @@ impl Output {
                     self.entry(session_id, &entry);
                 }
             }
+            Seen::Ask { session_id, to: Some(_), .. } => {
+                self.line(session_id, "? puts its plan to the session that started it");
+            }
             Seen::Ask { session_id, permission, patterns, .. } => {
                 let what = one_line(&patterns.join(", "), 80);
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
@@ -171,13 +174,14 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             json!({ "type": "entry", "sessionId": session_id, "seq": seq, "entry": entry })
         }
         Seen::Delta { session_id, text } => json!({ "type": "delta", "sessionId": session_id, "text": text }),
-        Seen::Ask { ask_id, session_id, agent, permission, patterns } => json!({
+        Seen::Ask { ask_id, session_id, agent, permission, patterns, to } => json!({
             "type": "ask",
             "askId": ask_id,
             "sessionId": session_id,
             "agent": agent,
             "permission": permission,
             "patterns": patterns,
+            "to": to,
         }),
         Seen::Retry { session_id, attempt, after_ms, message } => json!({
             "type": "retry",
