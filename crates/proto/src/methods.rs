@@ -85,7 +85,8 @@ macro_rules! methods {
         {
             match name {
                 $($name => {
-                    let output = Handle::<$method>::handle(gateway, decode::<$input>(input)?).await?;
+                    // Boxed, or every call would carry the room that the largest method needs.
+                    let output = Box::pin(Handle::<$method>::handle(gateway, decode::<$input>(input)?)).await?;
                     serde_json::to_vec(&output).map_err(|e| Error::internal(e.to_string()))
                 })*
                 other => Err(unknown(other)),
