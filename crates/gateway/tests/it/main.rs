@@ -3,6 +3,7 @@
 mod doors;
 mod events;
 mod hostile;
+mod lives;
 mod methods;
 mod oversight;
 mod threats;
