@@ -43,6 +43,7 @@ mod testing;
 mod tolerant;
 pub mod tool_search;
 mod walk;
+pub mod webfetch;
 pub mod worktree;
 pub mod write;
 
@@ -59,6 +60,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &write::Write,
     &edit::Edit,
     &apply_patch::ApplyPatch,
+    &webfetch::WebFetch,
     &task::Task,
     &agent::Agent,
     &send_message::SendMessage,
