@@ -15,6 +15,9 @@ const ATTEMPTS: usize = 3;
 /// How a call is told that a crash cut it off.
 const CUT_OFF: &str = "the gateway stopped while this call ran";
 
+/// What is said of a worktree that is there in part.
+pub(super) const HALF_GONE: &str = "lost its file";
+
 /// Something that must not happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Violation {
@@ -444,7 +447,8 @@ impl Made {
             }
             // Whoever is written to has ended or never began, or somebody else answered first; a worktree holds work.
             (State::Error, "send_message" | "enter_worktree" | "exit_worktree") => {
-                matches!(self.output()["code"].as_str(), Some("not_found" | "conflict"))
+                let half_gone = result.output.contains(HALF_GONE);
+                !half_gone && matches!(self.output()["code"].as_str(), Some("not_found" | "conflict"))
             }
             // A child or a peer that was stopped or given up is told as an error.
             (State::Error, _) => self.settled(),
