@@ -190,6 +190,13 @@ impl Ledger {
         self.ends.values().flatten().filter(|(_, ended)| ended.code == Some(Code::Interrupted)).count()
     }
 
+    /// Calls that enter or leave a worktree, and how many of them a crash cut off.
+    pub(super) fn moves(&self) -> (usize, usize) {
+        let moves = self.calls.values().filter(|made| made.tool.ends_with("_worktree"));
+        let cut_off = |made: &&Made| made.results.iter().any(|result| result.output.contains(CUT_OFF));
+        (moves.clone().count(), moves.filter(cut_off).count())
+    }
+
     /// The run of this name was answered by `run`, as the log tells it.
     pub(super) fn answered_by(&self, letter: &RunId) -> Option<&RunId> {
         self.taken.get(letter.as_str()).map(|taken| &taken.run)
@@ -440,6 +447,7 @@ impl Made {
             (State::Denied, "plan_exit") => true,
             (State::Denied, _) => self.ask.is_some(),
             (State::Ok, "bash") => self.exited_well(),
+            (State::Ok, "exit_worktree") => self.input["discard_changes"] == true || !self.discarded(),
             (State::Ok, _) => true,
             // Somebody was faster, or there is nothing to take.
             (State::Error, "board_claim" | "board_update") => {
@@ -454,6 +462,12 @@ impl Made {
             (State::Error, _) => self.settled(),
         };
         (!expected).then_some(result.output.as_str())
+    }
+
+    /// A worktree was removed with work in it.
+    fn discarded(&self) -> bool {
+        let output = self.output();
+        ["discardedFiles", "discardedCommits"].iter().any(|count| output[count].as_u64().is_some_and(|count| count > 0))
     }
 
     /// The change of a board that a good result speaks of.
@@ -605,6 +619,15 @@ mod tests {
         check(&[INPUT, &plan, &became("denied"), &write, &denied, ENDED], &[], &[]);
         check(&[INPUT, &plan, &became("ok"), &write, &denied, ENDED], &[], &[Kind::Wrong]);
         check(&[INPUT, &write, &denied, ENDED], &[], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn a_worktree_with_work_in_it_goes_only_on_purpose() {
+        let leave = |discard: bool| call("call_1", "exit_worktree", &json!({ "discard_changes": discard }));
+        let left = |files: u32| result("call_1", "ok", &json!({ "discardedFiles": files }).to_string());
+        check(&[INPUT, &leave(false), &left(0), ENDED], &[], &[]);
+        check(&[INPUT, &leave(false), &left(1), ENDED], &[], &[Kind::Wrong]);
+        check(&[INPUT, &leave(true), &left(1), ENDED], &[], &[]);
     }
 
     #[test]

@@ -265,10 +265,11 @@ impl Suite {
         let (tasks, decided) = self.verify.overseen;
         let talk = self.verify.talk.counts;
         let (trees, snapshots) = self.verify.trees.counts;
+        let (moves, cut_off) = self.verify.ledger.moves();
         eprintln!(
             "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
              {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
-             {trees} worktrees, {snapshots} snapshots, rest {:.1} s",
+             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             talk.letters,
