@@ -17,9 +17,17 @@ impl Load {
     /// Removes a worktree or restores one, whichever it finds: with somebody in it that is refused.
     pub(super) async fn tidy(&self, random: &mut Random) -> anyhow::Result<()> {
         let cwd = Some(self.directory.clone());
-        let listed = match self.call::<WorktreesList>(|| WorktreesInput { cwd: cwd.clone() }).await? {
-            Ok(listed) => listed,
-            Err(error) => bail!("`worktrees.list` was refused: {error}"),
+        let mut looked = 0;
+        let listed = loop {
+            looked += 1;
+            match self.call::<WorktreesList>(|| WorktreesInput { cwd: cwd.clone() }).await? {
+                Ok(listed) => break listed,
+                // Git cannot read a worktree that another git is just making.
+                Err(error) if error.code == Code::Unavailable && looked < TRIES => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => bail!("`worktrees.list` was refused {looked} times: {error}"),
+            }
         };
         let (discard_changes, restores) = (random.percent(70), random.percent(40));
         let snapshot = random.among(&listed.snapshots).filter(|_| restores).map(|one| one.name.clone());
