@@ -53,6 +53,8 @@ pub enum Source {
     Ancestor(usize),
     /// One of [`Policy::denies`], by its index.
     Ceiling(usize),
+    /// A person answered "always" before.
+    Always,
 }
 
 impl Verdict<'_> {

@@ -34,6 +34,23 @@ impl Policy {
         self.strictest(|set| shell::evaluate(want, &[set]))
     }
 
+    /// The verdict after what a person answered with "always" before. That settles what would be asked, and nothing else:
+    /// no deny is lifted, nor a doubt because of one.
+    pub fn judge_after<'r>(&'r self, always: &'r [Rule], permission: &str, pattern: &str) -> Verdict<'r> {
+        if permission != shell::PERMISSION {
+            let asked = self.judge(permission, pattern);
+            return settled(asked, || decide(permission, pattern, &[always]));
+        }
+        let line = shell::read(pattern);
+        let verdicts = line.wants.iter().map(|want| self.judge_want_after(always, want));
+        verdicts.reduce(stricter).unwrap_or(Verdict::ASK)
+    }
+
+    /// The same about one thing a shell line does.
+    pub fn judge_want_after<'r>(&'r self, always: &'r [Rule], want: &Want) -> Verdict<'r> {
+        settled(self.judge_want(want), || shell::evaluate(want, &[always]))
+    }
+
     /// Each set is asked by itself. Of equally strict ones the session's own stays: it is the one its user can change.
     fn strictest<'r>(&'r self, ask: impl Fn(&'r [Rule]) -> Verdict<'r>) -> Verdict<'r> {
         let above = |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ancestor(index), ..ask(set) };
@@ -64,6 +81,15 @@ impl Policy {
         policy.own.extend(session);
         policy
     }
+}
+
+fn settled<'r>(asked: Verdict<'r>, always: impl FnOnce() -> Verdict<'r>) -> Verdict<'r> {
+    let doubted = asked.rule.is_some_and(|rule| rule.action == Action::Deny);
+    if asked.action != Action::Ask || doubted {
+        return asked;
+    }
+    let answered = always();
+    if answered.action == Action::Allow { Verdict { source: Source::Always, ..answered } } else { asked }
 }
 
 /// Whether a set denies a permission whatever it is wanted for. A later rule for some narrower pattern that does not
@@ -144,6 +170,27 @@ mod tests {
         let policy = below("deny edit secret/*", "deny edit *").with(rules("allow edit *"));
         check(&policy, "edit a.txt", Allow);
         check(&policy, "edit secret/key", Deny);
+    }
+
+    #[test]
+    fn always_settles_questions_and_lifts_no_deny() {
+        let policy = below("deny bash git push*", "allow read *\nask edit *\ndeny edit *.lock");
+        let always = rules("allow bash git *\nallow edit *\nallow bash make *");
+        for (request, expected) in [
+            ("bash git status", Allow),
+            ("bash git status && make", Allow),
+            ("bash git push", Deny),
+            ("bash git status; rm x", Ask),
+            ("bash make; $X", Ask),
+            ("bash make $X", Allow),
+            ("edit a.txt", Allow),
+            ("edit Cargo.lock", Deny),
+            ("bash make > Cargo.lock", Deny),
+            ("webfetch x", Ask),
+        ] {
+            let (permission, pattern) = request.split_once(' ').expect("a permission and a pattern");
+            assert_eq!(policy.judge_after(&always, permission, pattern).action, expected, "{request}");
+        }
     }
 
     #[test]
