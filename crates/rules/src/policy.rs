@@ -182,7 +182,7 @@ mod tests {
             ("bash git push", Deny),
             ("bash git status; rm x", Ask),
             ("bash make; $X", Ask),
-            ("bash make $X", Allow),
+            ("bash make $X", Ask),
             ("edit a.txt", Allow),
             ("edit Cargo.lock", Deny),
             ("bash make > Cargo.lock", Deny),

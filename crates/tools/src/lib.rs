@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod agents_list;
 pub mod answer;
+pub mod apply_patch;
 pub mod bash;
 pub mod board_add;
 pub mod board_claim;
@@ -42,6 +43,7 @@ mod testing;
 mod tolerant;
 pub mod tool_search;
 mod walk;
+pub mod webfetch;
 pub mod worktree;
 pub mod write;
 
@@ -57,6 +59,8 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &bash::Bash,
     &write::Write,
     &edit::Edit,
+    &apply_patch::ApplyPatch,
+    &webfetch::WebFetch,
     &task::Task,
     &agent::Agent,
     &send_message::SendMessage,

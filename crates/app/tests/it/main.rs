@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod company;
+mod company_script;
 mod contract;
 mod crash;
 mod doors;

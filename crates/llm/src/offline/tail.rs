@@ -86,12 +86,20 @@ pub(super) struct Made {
 
 impl Turn {
     pub(super) fn read(messages: &[Bytes]) -> Self {
+        (0..messages.len())
+            .rev()
+            .find(|at| is_prompt(messages, *at))
+            .map(|at| Self::since(messages, at))
+            .unwrap_or_default()
+    }
+
+    /// What came since the prompt at this place, and that prompt.
+    fn since(messages: &[Bytes], at: usize) -> Self {
         let mut turn = Self::default();
-        let Some(newest) = (0..messages.len()).rev().find(|at| is_prompt(messages, *at)) else { return turn };
-        if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[newest]) {
+        if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[at]) {
             turn.prompt = text;
         }
-        for message in &messages[newest + 1..] {
+        for message in &messages[at + 1..] {
             match serde_json::from_slice(message) {
                 Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
                 Ok(Kept::Results(results)) => {
@@ -121,6 +129,12 @@ impl Turn {
             made.failed = failed;
         }
     }
+}
+
+/// The prompts that had fewer than so many replies since, the newest first.
+pub(super) fn recent(messages: &[Bytes], replies: usize) -> impl Iterator<Item = Turn> {
+    let prompts = (0..messages.len()).rev().filter(|at| is_prompt(messages, *at));
+    prompts.map(|at| Turn::since(messages, at)).take_while(move |turn| turn.said < replies)
 }
 
 /// The opening words of the newest messages, for whoever is to summarise them.

@@ -9,6 +9,7 @@ mod letters;
 mod limits;
 mod mail;
 mod pauses;
+mod retire;
 mod tool_search;
 mod turns;
 mod wires;

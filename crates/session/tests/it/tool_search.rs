@@ -20,7 +20,7 @@ fn system(received: &Received) -> String {
     received.body()["messages"][0]["content"].as_str().unwrap().to_owned()
 }
 
-const SHOWN: [&str; 13] = [
+const SHOWN: [&str; 15] = [
     "read",
     "list",
     "glob",
@@ -28,6 +28,8 @@ const SHOWN: [&str; 13] = [
     "bash",
     "write",
     "edit",
+    "apply_patch",
+    "webfetch",
     "task",
     "agent",
     "send_message",
