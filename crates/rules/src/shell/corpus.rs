@@ -92,6 +92,20 @@ proptest! {
 }
 
 #[test]
+fn lines_of_words_alone_are_read_as_the_grammar_reads_them() {
+    let wants = |line: &str| -> Vec<super::Want> {
+        read(line).wants.into_iter().filter(|want| want.kind != super::Kind::Opaque).collect()
+    };
+    let cases = cases();
+    let plain: Vec<&Case> = cases.iter().filter(|case| super::plain::commands(&case.line).is_some()).collect();
+    assert!(plain.len() > 100);
+    for case in plain {
+        // A line end changes nothing, but is left to the grammar.
+        assert_eq!(wants(&case.line), wants(&format!("{}\n", case.line)), "line {}", case.at);
+    }
+}
+
+#[test]
 fn lines_of_the_corpus_that_are_read_are_read_by_bash() {
     for case in cases().iter().filter(|case| !case.line.contains('\0')) {
         assert!(super::opaque(&case.line) || bash_reads(&case.line), "line {}: {}", case.at, case.line);

@@ -3,7 +3,7 @@
 use tree_sitter::{Node, Parser};
 
 use super::word::{Word, is_plain};
-use super::{Kind, Line, Want};
+use super::{Kind, Line, Want, plain};
 
 /// Why a line is opaque.
 pub(super) type Opaque = &'static str;
@@ -20,9 +20,6 @@ const MAX_NESTING: usize = 40;
 
 /// What a shell line does. Never fails: what cannot be read is opaque.
 pub fn read(line: &str) -> Line {
-    if is_one_command(line) {
-        return read_words(line);
-    }
     let mut reader = Reader::new(line, 0);
     let opaque = reader.script().err().or(reader.opaque);
     let dirs = reader.dirs();
@@ -53,35 +50,15 @@ fn elsewhere(wants: Vec<Want>, dirs: Option<&[String]>) -> Vec<Want> {
     wants.into_iter().flat_map(there).collect()
 }
 
-/// Most lines are words and spaces, and need no grammar.
-fn is_one_command(line: &str) -> bool {
-    let words = || line.split(' ');
-    line.len() < MAX_BYTES
-        && words().all(is_known_word)
-        && words().next().is_some_and(|name| !KEYWORDS.contains(&name) && !RESERVED.contains(&name))
-}
-
-fn is_known_word(word: &str) -> bool {
-    is_plain(word) && word.is_ascii() && !word.contains('=')
-}
-
 /// Words of the grammar, which are no names of commands unless they are quoted.
-const RESERVED: &[&str] = &[
+pub(super) const RESERVED: &[&str] = &[
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then",
     "until", "while",
 ];
 
 /// Commands that the grammar knows as something of their own.
-const KEYWORDS: &[&str] = &["declare", "export", "local", "readonly", "time", "typeset", "unset", "unsetenv"];
-
-fn read_words(line: &str) -> Line {
-    let words: Vec<Word> = line.split(' ').map(Word::known).collect();
-    let mut reader = Reader::new(line, 0);
-    let opaque = reader.command(&words).err().or(reader.opaque);
-    let (dirs, mut wants) = (reader.dirs(), reader.wants);
-    wants.extend(opaque.map(|_| Want::opaque(line)));
-    Line { wants, opaque, dirs }
-}
+pub(super) const KEYWORDS: &[&str] =
+    &["declare", "export", "local", "readonly", "time", "typeset", "unset", "unsetenv"];
 
 pub(super) struct Reader<'l> {
     pub(super) line: &'l str,
@@ -124,6 +101,9 @@ impl<'l> Reader<'l> {
         }
         if self.line.contains(is_odd) {
             return Err("characters that do not show");
+        }
+        if let Some(commands) = plain::commands(self.line) {
+            return commands.iter().try_for_each(|words| self.command(words));
         }
         let mut parser = Parser::new();
         let language = tree_sitter_bash::LANGUAGE.into();
