@@ -1,7 +1,7 @@
 //! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
 
 use crate::providers;
-use config::{Environment, Loaded, Paths, Placed};
+use config::{Always, Environment, Loaded, Paths, Placed};
 use proto::{Error, Rule};
 use session::{Agents, Here, Settings};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Directories {
             Some(directory) => config::load_at(&self.paths, &self.env, directory),
             None => config::load(&self.paths, &self.env),
         };
-        let loaded = loaded.map_err(|error| Error::invalid(error.message).hint(error.hint))?;
+        let loaded = loaded.map_err(told_as)?;
         let like = self.known(None).map(|known| known.here);
         let here = Arc::new(here(&self.paths, &self.env, loaded, like.as_deref())?);
         self.keep(directory, &here, looked);
@@ -92,6 +92,22 @@ impl Settings for Directories {
         }
         self.look(Some(directory))
     }
+
+    fn always(&self) -> Vec<Always> {
+        config::always(&self.paths)
+    }
+
+    fn keep_always(&self, project: &Path, rules: &[Rule]) -> Result<(), Error> {
+        config::keep_always(&self.paths, project, rules).map_err(told_as)
+    }
+
+    fn revoke_always(&self, id: &str) -> Result<bool, Error> {
+        config::revoke_always(&self.paths, id).map_err(told_as)
+    }
+}
+
+fn told_as(error: config::Error) -> Error {
+    Error::invalid(error.message).hint(error.hint)
 }
 
 /// What a set of settings means. Where the same providers are set as for `like`, its connections are used.
@@ -112,9 +128,8 @@ fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here
 }
 
 /// The agents of these settings, with `~` written out in their rules.
-fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
-    let home = env.home().map(|home| home.display().to_string());
-    let expand = |rules: &[Rule]| home.as_ref().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, home));
+pub(crate) fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
+    let expand = |rules: &[Rule]| at_home(rules, env);
     let ceilings = |ceilings: &config::Ceilings| config::Ceilings {
         user: expand(&ceilings.user),
         managed: expand(&ceilings.managed),
@@ -128,6 +143,15 @@ fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
     }
     let agents = Agents::new(&profiles, config.default_agent.as_deref(), &expand(&config.permission))?;
     Ok(agents.under(&ceilings(&config.ceilings)))
+}
+
+fn at_home(rules: &[Rule], env: &Environment) -> Vec<Rule> {
+    env.home().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, &home.display().to_string()))
+}
+
+/// Rules as they count, with `~` and groups of tools written out.
+pub(crate) fn written_out(rules: &[Rule], env: &Environment) -> Vec<Rule> {
+    tools::groups::expand_rules(&at_home(rules, env))
 }
 
 /// Rules that never decide, because a later one of the same file takes every request of theirs.

@@ -8,6 +8,7 @@
 //!   odd is a warning.
 
 mod agent;
+mod always;
 mod auth;
 mod document;
 mod edit;
@@ -52,6 +53,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use agent::{Agent, Mode};
+pub use always::{Always, always, keep_always, revoke_always};
 pub use auth::{Keys, keys, login, logout};
 pub use edit::{Edited, edit};
 pub use environment::Environment;

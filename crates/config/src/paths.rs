@@ -104,6 +104,11 @@ impl Paths {
         self.state.join("trust.json")
     }
 
+    /// What was answered with "always".
+    pub fn always(&self) -> PathBuf {
+        self.state.join("always.json")
+    }
+
     /// Keys that were given to `convoke auth login`.
     pub fn auth(&self) -> PathBuf {
         self.state.join("auth.json")

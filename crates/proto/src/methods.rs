@@ -171,6 +171,10 @@ methods! {
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
+    /// What was answered with "always", and holds until it is taken back.
+    "permissions.saved" PermissionsSaved(Nothing) -> SavedOutput, Read;
+    /// Takes such an answer back: from now on it is asked again.
+    "permissions.revoke" PermissionsRevoke(RevokeInput) -> Done, Approve;
     /// Agents that can be used in a directory, or everywhere.
     "agents.list" AgentsList(InDirectory) -> AgentsOutput, Read;
     /// Models that can be named in a directory, or everywhere, and which one is used when nobody names one.
@@ -942,6 +946,29 @@ pub struct AskAnswer {
     /// Told to the model with a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SavedOutput {
+    pub saved: Vec<SavedRule>,
+}
+
+/// Something a person allowed for good.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedRule {
+    pub id: String,
+    /// The directory it holds in.
+    pub project: String,
+    pub permission: String,
+    pub pattern: String,
+    pub created_at: Millis,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RevokeInput {
+    pub id: String,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

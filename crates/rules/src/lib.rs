@@ -8,6 +8,7 @@
 //! - [`evaluate`]: one request against lists of rules.
 //! - [`Policy`]: what a session may do, below the ceilings it inherited.
 //! - [`unreachable()`], [`expand`]: what a configuration needs to know about a list before it is used.
+//! - [`shell`]: what a shell line does, so that rules for commands can be asked about each part of it.
 //! - [`access`]: which sessions a session may list, read, write to, look at and control.
 //! - [`redact`]: secrets taken out of what is shown.
 
@@ -17,7 +18,7 @@ pub mod redact;
 mod list;
 pub mod mode;
 mod policy;
-mod shell;
+pub mod shell;
 mod web;
 mod wildcard;
 
@@ -28,7 +29,6 @@ mod sample;
 
 pub use list::{expand, unreachable};
 pub use policy::Policy;
-pub use shell::opaque;
 pub use wildcard::matches;
 
 use proto::{Action, Rule};
@@ -37,8 +37,8 @@ use proto::{Action, Rule};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict<'r> {
     pub action: Action,
-    /// The rule behind the decision. Its own action is stricter than the verdict's in one case: an [`opaque`] command
-    /// is asked because of a deny that nobody can rule out.
+    /// The rule behind the decision. Its own action is stricter than the verdict's in one case: a command that
+    /// is known only in part is asked because of a deny that nobody can rule out.
     pub rule: Option<&'r Rule>,
     pub source: Source,
 }
@@ -54,6 +54,8 @@ pub enum Source {
     Ancestor(usize),
     /// One of [`Policy::denies`], by its index.
     Ceiling(usize),
+    /// A person answered "always" before.
+    Always,
 }
 
 impl Verdict<'_> {
@@ -61,15 +63,28 @@ impl Verdict<'_> {
     pub const ASK: Self = Self { action: Action::Ask, rule: None, source: Source::Default };
 }
 
-/// Judges one request by all sets, read as one list: the last rule that matches decides.
+/// Judges one request by all sets, read as one list: the last rule that matches decides. A shell line is as good as the
+/// strictest verdict about what it does.
 pub fn evaluate<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'r> {
-    if permission == shell::PERMISSION && opaque(pattern) {
-        return shell::evaluate(sets);
+    if permission != shell::PERMISSION {
+        return decide(permission, pattern, sets);
     }
+    let line = shell::read(pattern);
+    let verdicts = line.wants.iter().map(|want| shell::evaluate(want, sets));
+    verdicts.reduce(stricter).unwrap_or(Verdict::ASK)
+}
+
+/// Judges one request whose pattern is what it says.
+fn decide<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'r> {
     speaking_of(permission, sets)
         .rev()
         .find(|(_, rule)| fits(permission, &rule.pattern, pattern))
         .map_or(Verdict::ASK, |(set, rule)| Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) })
+}
+
+/// Of two equally strict verdicts the first stays.
+fn stricter<'r>(held: Verdict<'r>, next: Verdict<'r>) -> Verdict<'r> {
+    if next.action < held.action { next } else { held }
 }
 
 /// Whether a rule's pattern takes what is asked for.

@@ -3,8 +3,9 @@
 use proto::{Action, Rule};
 use serde::{Deserialize, Serialize};
 
+use crate::shell::{self, Want};
 use crate::wildcard::is_everything;
-use crate::{Source, Verdict, evaluate, speaking_of};
+use crate::{Source, Verdict, decide, speaking_of, stricter};
 
 /// A session's rules and its ceilings. Stored with the session, so that a restart judges as before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,22 +20,46 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The strictest of what the session's own rules, every ancestor's, and the ceilings say.
+    /// The strictest of what the session's own rules, every ancestor's, and the ceilings say, about all a request does.
     pub fn judge(&self, permission: &str, pattern: &str) -> Verdict<'_> {
-        let own = evaluate(permission, pattern, &[&self.own]);
-        let ancestors = self
-            .ancestors
-            .iter()
-            .enumerate()
-            .map(|(index, set)| Verdict { source: Source::Ancestor(index), ..evaluate(permission, pattern, &[set]) });
-        let ceilings = self
-            .denies
-            .iter()
-            .enumerate()
-            .map(|(index, set)| Verdict { source: Source::Ceiling(index), ..evaluate(permission, pattern, &[set]) });
+        if permission != shell::PERMISSION {
+            return self.strictest(|set| decide(permission, pattern, &[set]));
+        }
+        let line = shell::read(pattern);
+        line.wants.iter().map(|want| self.judge_want(want)).reduce(stricter).unwrap_or(Verdict::ASK)
+    }
+
+    /// The same about one thing a shell line does.
+    pub fn judge_want(&self, want: &Want) -> Verdict<'_> {
+        self.strictest(|set| shell::evaluate(want, &[set]))
+    }
+
+    /// The verdict after what a person answered with "always" before. That settles what would be asked, and nothing else:
+    /// no deny is lifted, nor a doubt because of one.
+    pub fn judge_after<'r>(&'r self, always: &'r [Rule], permission: &str, pattern: &str) -> Verdict<'r> {
+        if permission != shell::PERMISSION {
+            let asked = self.judge(permission, pattern);
+            return settled(asked, || decide(permission, pattern, &[always]));
+        }
+        let line = shell::read(pattern);
+        let verdicts = line.wants.iter().map(|want| self.judge_want_after(always, want));
+        verdicts.reduce(stricter).unwrap_or(Verdict::ASK)
+    }
+
+    /// The same about one thing a shell line does.
+    pub fn judge_want_after<'r>(&'r self, always: &'r [Rule], want: &Want) -> Verdict<'r> {
+        settled(self.judge_want(want), || shell::evaluate(want, &[always]))
+    }
+
+    /// Each set is asked by itself. Of equally strict ones the session's own stays: it is the one its user can change.
+    fn strictest<'r>(&'r self, ask: impl Fn(&'r [Rule]) -> Verdict<'r>) -> Verdict<'r> {
+        let above = |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ancestor(index), ..ask(set) };
+        let ceiling = |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ceiling(index), ..ask(set) };
         // The rule and not the verdict is looked at: a deny that an opaque command may hide from says "ask".
-        let ceilings = ceilings.filter(|verdict| verdict.rule.is_some_and(|rule| rule.action == Action::Deny));
-        ancestors.chain(ceilings).fold(own, stricter)
+        let denies = |verdict: &Verdict| verdict.rule.is_some_and(|rule| rule.action == Action::Deny);
+        let ancestors = self.ancestors.iter().enumerate().map(above);
+        let ceilings = self.denies.iter().enumerate().map(ceiling).filter(denies);
+        ancestors.chain(ceilings).fold(ask(&self.own), stricter)
     }
 
     /// Whether a tool that asks for this permission is worth showing to the model.
@@ -58,9 +83,13 @@ impl Policy {
     }
 }
 
-/// Of two equally strict verdicts the first stays: the session's own rule is the one its user can change.
-fn stricter<'r>(held: Verdict<'r>, next: Verdict<'r>) -> Verdict<'r> {
-    if next.action < held.action { next } else { held }
+fn settled<'r>(asked: Verdict<'r>, always: impl FnOnce() -> Verdict<'r>) -> Verdict<'r> {
+    let doubted = asked.rule.is_some_and(|rule| rule.action == Action::Deny);
+    if asked.action != Action::Ask || doubted {
+        return asked;
+    }
+    let answered = always();
+    if answered.action == Action::Allow { Verdict { source: Source::Always, ..answered } } else { asked }
 }
 
 /// Whether a set denies a permission whatever it is wanted for. A later rule for some narrower pattern that does not
@@ -130,9 +159,10 @@ mod tests {
     fn a_ceiling_is_not_talked_around_with_a_semicolon() {
         let policy = below("deny bash rm *", "allow * *");
         check(&policy, "bash rm -rf .", Deny);
-        check(&policy, "bash true; rm -rf .", Ask);
+        check(&policy, "bash true; rm -rf .", Deny);
+        check(&policy, "bash true; $X", Ask);
         check(&policy, "bash make", Allow);
-        check(&below("ask bash rm *", "allow * *"), "bash true; rm -rf .", Allow);
+        check(&below("ask bash rm *", "allow * *"), "bash true; $X", Allow);
     }
 
     #[test]
@@ -140,6 +170,27 @@ mod tests {
         let policy = below("deny edit secret/*", "deny edit *").with(rules("allow edit *"));
         check(&policy, "edit a.txt", Allow);
         check(&policy, "edit secret/key", Deny);
+    }
+
+    #[test]
+    fn always_settles_questions_and_lifts_no_deny() {
+        let policy = below("deny bash git push*", "allow read *\nask edit *\ndeny edit *.lock");
+        let always = rules("allow bash git *\nallow edit *\nallow bash make *");
+        for (request, expected) in [
+            ("bash git status", Allow),
+            ("bash git status && make", Allow),
+            ("bash git push", Deny),
+            ("bash git status; rm x", Ask),
+            ("bash make; $X", Ask),
+            ("bash make $X", Ask),
+            ("edit a.txt", Allow),
+            ("edit Cargo.lock", Deny),
+            ("bash make > Cargo.lock", Deny),
+            ("webfetch x", Ask),
+        ] {
+            let (permission, pattern) = request.split_once(' ').expect("a permission and a pattern");
+            assert_eq!(policy.judge_after(&always, permission, pattern).action, expected, "{request}");
+        }
     }
 
     #[test]

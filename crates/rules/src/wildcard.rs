@@ -16,6 +16,34 @@ pub(crate) fn covers(wide: &str, narrow: &str) -> bool {
     variants(narrow).all(|narrow| variants(wide).any(|wide| walk(wide, narrow, |taken| taken != '*')))
 }
 
+/// Whether some text is matched by both. Takes at most one pattern × the other steps.
+pub(crate) fn overlaps(one: &str, other: &str) -> bool {
+    variants(one).any(|one| variants(other).any(|other| meet(one, other)))
+}
+
+/// Row by row: `row[i]` says whether the first `i` characters of `other` can be the same text as what was read of `one`.
+fn meet(one: &str, other: &str) -> bool {
+    let other: Vec<char> = other.chars().collect();
+    let skips = |row: &mut [bool]| (0..other.len()).for_each(|i| row[i + 1] |= row[i] && other[i] == '*');
+    let mut row = vec![false; other.len() + 1];
+    row[0] = true;
+    skips(&mut row);
+    for left in one.chars() {
+        let mut next = vec![false; row.len()];
+        for i in 0..row.len() {
+            // `*` of the one takes nothing, or any one character of the other; and the other way round.
+            next[i] |= row[i] && left == '*';
+            let Some(right) = other.get(i) else { continue };
+            next[i] |= row[i] && *right == '*';
+            next[i + 1] |= row[i] && (left == '?' || *right == '?' || left == *right);
+            next[i + 1] |= (row[i] || next[i]) && left == '*';
+        }
+        skips(&mut next);
+        row = next;
+    }
+    row[other.len()]
+}
+
 /// Whether the pattern matches every text.
 pub(crate) fn is_everything(pattern: &str) -> bool {
     covers(pattern, "*")

@@ -36,7 +36,7 @@ pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
-pub use settings::{Fixed, Here, Settings};
+pub use settings::{Fixed, Here, Settings, project};
 
 /// Milliseconds since the epoch.
 pub(crate) fn now() -> proto::Millis {

@@ -2,10 +2,10 @@
 //! file has changed; who reads them stands behind a door.
 
 use crate::agents::Agents;
-use config::Loaded;
+use config::{Always, Loaded};
 use proto::{Action, Error, Rule};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What holds in one directory.
 #[derive(Clone)]
@@ -28,6 +28,20 @@ pub trait Settings: Send + Sync {
 
     /// The same, after a look whether a file has changed: for the start of something new.
     fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error>;
+
+    /// What a person answered with "always", in every project.
+    fn always(&self) -> Vec<Always>;
+
+    /// Keeps such an answer for a project: on disk when this returns, and once however often it is said.
+    fn keep_always(&self, project: &Path, rules: &[Rule]) -> Result<(), Error>;
+
+    /// Takes one back. False when there is none with this id.
+    fn revoke_always(&self, id: &str) -> Result<bool, Error>;
+}
+
+/// The repository that holds a directory, or the directory itself.
+pub fn project(directory: &Path) -> PathBuf {
+    directory.ancestors().find(|above| above.join(".git").exists()).unwrap_or(directory).to_owned()
 }
 
 impl Here {
@@ -64,12 +78,13 @@ impl Here {
 }
 
 /// The same everywhere, for ever: what a test or a program without files has.
-pub struct Fixed(Arc<Here>);
+pub struct Fixed(Arc<Here>, Mutex<Vec<Always>>);
 
 impl Fixed {
     pub fn new(agents: Agents, models: Arc<llm::Models>, default_model: &str) -> Arc<Self> {
         let (agents, default_model) = (Arc::new(agents), default_model.to_owned());
-        Arc::new(Self(Arc::new(Here { agents, models, default_model, loaded: Arc::default() })))
+        let here = Here { agents, models, default_model, loaded: Arc::default() };
+        Arc::new(Self(Arc::new(here), Mutex::default()))
     }
 }
 
@@ -84,5 +99,25 @@ impl Settings for Fixed {
 
     fn fresh(&self, _: &Path) -> Result<Arc<Here>, Error> {
         Ok(self.0.clone())
+    }
+
+    fn always(&self) -> Vec<Always> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep_always(&self, project: &Path, rules: &[Rule]) -> Result<(), Error> {
+        let mut kept = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        for Rule { permission, pattern, .. } in rules.iter().cloned() {
+            let id = format!("{} {permission} {pattern}", project.display());
+            kept.push(Always { id, project: project.to_owned(), permission, pattern, at: 0 });
+        }
+        Ok(())
+    }
+
+    fn revoke_always(&self, id: &str) -> Result<bool, Error> {
+        let mut kept = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = kept.len();
+        kept.retain(|one| one.id != id);
+        Ok(kept.len() < before)
     }
 }

@@ -496,8 +496,11 @@ pub struct Ask {
     pub tool: String,
     pub permission: String,
     pub patterns: Vec<String>,
-    /// What "always" would allow.
+    /// What "always" would allow, of this permission.
     pub always: Vec<String>,
+    /// The same of all permissions; empty in asks of older programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<proto::Rule>,
     pub created: Millis,
     pub until: Millis,
     pub reply: Option<AskReply>,

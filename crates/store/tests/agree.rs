@@ -514,6 +514,7 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             permission: "bash".into(),
             patterns: vec![],
             always: vec![],
+            rules: vec![],
             created: 1,
             until: 9,
             reply: None,

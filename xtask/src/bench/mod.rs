@@ -21,6 +21,7 @@ mod rows;
 mod search;
 mod start;
 mod steps;
+mod verdict;
 mod watchers;
 mod worktree;
 
@@ -62,6 +63,7 @@ const FIGURES: &[Figure] = &[
     Figure { names: &["drain_10000_ratio", "drain_letter_us"], measure: mail::drain },
     Figure { names: &["fork_2000"], measure: mail::fork },
     Figure { names: &["tool_search_2000"], measure: search::search },
+    Figure { names: &["shell_verdict_20"], measure: verdict::verdict },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
     Figure { names: &["idle_gateway"], measure: start::idle },

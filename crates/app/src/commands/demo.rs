@@ -109,7 +109,7 @@ fn request(project: &Path, scene: &Scene<'_>) -> Request {
         agent: None,
         label: None,
         session: Session::New,
-        ask: Reply::Deny,
+        ask: Some(Reply::Deny),
         tree: true,
     }
 }

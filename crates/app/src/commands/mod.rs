@@ -1,6 +1,7 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod approve;
 mod attach;
 mod auth;
 mod board;
@@ -14,6 +15,7 @@ mod kill;
 mod mail;
 mod models;
 mod peers;
+mod permissions;
 mod ps;
 mod run;
 mod send;
@@ -24,6 +26,7 @@ mod token;
 mod tree;
 mod trust;
 mod wait;
+mod why;
 mod worktrees;
 
 use crate::failure::{Failure, cannot};
@@ -62,6 +65,9 @@ enum Command {
     Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
+    Approve(approve::Args),
+    Permissions(permissions::Args),
+    Why(why::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
@@ -93,6 +99,9 @@ impl Cli {
             Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
+            Command::Approve(args) => approve::run(args),
+            Command::Permissions(args) => permissions::run(args),
+            Command::Why(args) => why::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),

@@ -11,6 +11,7 @@ mod messages;
 mod neighbours;
 mod oversight;
 mod reads;
+mod rules;
 mod settings;
 mod talks;
 mod wires;

@@ -2,7 +2,10 @@
 
 use crate::Gateway;
 use proto::Error;
-use proto::methods::{AskAnswer, AskInfo, Asks, AsksInput, Done, Handle, PermissionsList, PermissionsReply};
+use proto::methods::{
+    AskAnswer, AskInfo, Asks, AsksInput, Done, Handle, Nothing, PermissionsList, PermissionsReply, PermissionsRevoke,
+    PermissionsSaved, RevokeInput, SavedOutput, SavedRule,
+};
 
 impl Handle<PermissionsList> for Gateway {
     async fn handle(&self, input: AsksInput) -> Result<Asks, Error> {
@@ -18,6 +21,30 @@ impl Handle<PermissionsList> for Gateway {
 impl Handle<PermissionsReply> for Gateway {
     async fn handle(&self, input: AskAnswer) -> Result<Done, Error> {
         self.runtime.answer(&input.ask_id, input.reply, input.message).await?;
+        Ok(Done { ok: true })
+    }
+}
+
+impl Handle<PermissionsSaved> for Gateway {
+    async fn handle(&self, _: Nothing) -> Result<SavedOutput, Error> {
+        let saved = self.runtime.settings().always().into_iter().map(|kept| SavedRule {
+            id: kept.id,
+            project: kept.project.display().to_string(),
+            permission: kept.permission,
+            pattern: kept.pattern,
+            created_at: i64::try_from(kept.at).unwrap_or(i64::MAX),
+        });
+        Ok(SavedOutput { saved: saved.collect() })
+    }
+}
+
+impl Handle<PermissionsRevoke> for Gateway {
+    async fn handle(&self, input: RevokeInput) -> Result<Done, Error> {
+        if !self.runtime.settings().revoke_always(&input.id)? {
+            let shown: String = input.id.chars().take(64).collect();
+            let what = format!("nothing was allowed for good as `{shown}`");
+            return Err(Error::not_found(what).hint("`permissions.saved` lists what was"));
+        }
         Ok(Done { ok: true })
     }
 }

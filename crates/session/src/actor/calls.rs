@@ -9,7 +9,7 @@ use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
-use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
+use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Rule};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Judged {
 
 enum Verdict {
     Run(&'static dyn AnyTool),
-    Ask(Ask),
+    Ask(Box<Ask>),
     Refuse(State, String),
 }
 
@@ -98,6 +98,7 @@ impl Actor {
             match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
+                Action::Ask if self.was_allowed(&access) => {}
                 Action::Ask => asks.push(access),
                 Action::Deny => {
                     let (permission, pattern) = (&access.permission, &access.pattern);
@@ -107,7 +108,16 @@ impl Actor {
                 }
             }
         }
-        if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(self.ask(id, name, &asks)) }
+        if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(Box::new(self.ask(id, name, &asks))) }
+    }
+
+    /// Whether a person answered the same with "always" before. Looked up when something would be asked, so that an
+    /// answer that was taken back no longer counts.
+    fn was_allowed(&self, access: &Access) -> bool {
+        let always = self.rt.settings.always().into_iter();
+        let always: Vec<Rule> =
+            always.filter(|kept| kept.project == self.role.worktree).map(|kept| kept.rule()).collect();
+        self.role.judge_after(&always, &access.permission, &access.pattern) == Action::Allow
     }
 
     /// A tool that was never described to the model is, when it is called wrongly.
@@ -144,6 +154,7 @@ impl Actor {
             tool: tool.to_owned(),
             patterns: asks.iter().map(|access| access.pattern.clone()).collect(),
             always: same().map(|access| access.always.clone()).collect(),
+            rules: asks.iter().map(|access| Rule::new(&access.permission, &access.always, Action::Allow)).collect(),
             permission: permission.clone(),
             created: now(),
             until: now() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
@@ -165,7 +176,7 @@ impl Actor {
                     until: Some(ask.until),
                     note: None,
                 }));
-                batch.asks.push(AskChange::Open(Box::new(ask.clone())));
+                batch.asks.push(AskChange::Open(ask.clone()));
                 batch.post.extend(self.plan_letter(ask));
             }
             Verdict::Refuse(state, why) => batch.entries.push(result(&judged.call.id, *state, why.clone())),

@@ -77,10 +77,13 @@ impl Actor {
         if answer.reply == AskReply::Always
             && let Some(ask) = self.rt.store.ask(&answer.ask).await?
         {
-            let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
-            let allow = |pattern: &String| Rule::new(&ask.permission, pattern, Action::Allow);
-            grant.rules.extend(ask.always.iter().map(allow));
-            batch.row.policy = Some(grant.write());
+            let of_one =
+                || ask.always.iter().map(|pattern| Rule::new(&ask.permission, pattern, Action::Allow)).collect();
+            let rules = if ask.rules.is_empty() { of_one() } else { ask.rules.clone() };
+            // Before the commit that takes the answer: a crash between the two keeps it twice, which is once.
+            if let Err(error) = self.rt.settings.keep_always(&self.role.worktree, &rules) {
+                tracing::warn!("an answer holds this once, since it cannot be kept: {}", error.message);
+            }
         }
         batch.entries.push(Entry::Started(Started { call: call.clone() }));
         Ok(Some(call))

@@ -3,12 +3,12 @@
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
-use crate::settings::Here;
+use crate::settings::{Here, project};
 use crate::toolbox::{Deferral, Toolbox};
-use proto::Action;
+use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use store::Session;
 use tools::{AgentInfo, AnyTool, Audience};
@@ -53,7 +53,7 @@ impl Role {
         let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        Self { worktree: worktree(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
+        Self { worktree: project(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
     }
 
     /// What the rules and the mode say to one thing a call wants.
@@ -67,11 +67,19 @@ impl Role {
         self.mode.settle(permission, said)
     }
 
+    /// The same after what a person answered with "always" before. A plan is never taken for granted.
+    pub(super) fn judge_after(&self, always: &[Rule], permission: &str, pattern: &str) -> Action {
+        if permission == "plan_exit" {
+            return self.judge(permission, pattern);
+        }
+        self.mode.settle(permission, self.policy.judge_after(always, permission, pattern).action)
+    }
+
     /// Every tool, and which step of the policy takes it away, if one does.
     pub(crate) fn explained(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
         tools::BUILTIN.iter().map(|tool| {
             let spec = tool.spec();
-            let only = |own: Vec<proto::Rule>| Policy { own, ..Policy::default() };
+            let only = |own: Vec<Rule>| Policy { own, ..Policy::default() };
             let step = if self.toolbox.has(spec.name) {
                 None
             } else if !self.profile.wants(spec.name) {
@@ -126,8 +134,4 @@ fn leaves_plan(mode: Mode, permission: &str) -> bool {
 fn directs(tool: &str) -> bool {
     matches!(tool, "agent" | "send_message" | "subagents" | "list_peers" | "agents_list" | "tool_search")
         || tool.starts_with("board_")
-}
-
-fn worktree(dir: &Path) -> PathBuf {
-    dir.ancestors().find(|above| above.join(".git").exists()).unwrap_or(dir).to_owned()
 }

@@ -149,6 +149,11 @@ impl Agents {
         })
     }
 
+    /// What a new session may do that runs as an agent.
+    pub fn policy(&self, agent: &str) -> Result<rules::Policy, Error> {
+        Ok(crate::grant::Grant::default().policy(self.get(agent)?, self))
+    }
+
     /// Agents a mention may call.
     pub fn mentionable(&self) -> Vec<&str> {
         self.list().filter(|profile| !profile.hidden).map(|profile| profile.name.as_str()).collect()

@@ -100,6 +100,7 @@ fn ask(session: &Session, created: i64) -> Ask {
         permission: "bash".into(),
         patterns: vec!["git push".into()],
         always: vec!["git *".into()],
+        rules: vec![proto::Rule::new("bash", "git *", proto::Action::Allow)],
         created,
         until: 99,
         reply: None,

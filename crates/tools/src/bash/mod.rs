@@ -1,6 +1,7 @@
 //! `bash`: one shell command, to its end.
 
 mod prefix;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -60,11 +61,9 @@ impl Tool for Bash {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        // The text as a whole: until a shell parser can tell the commands in it apart, `rules` asks about any it cannot
-        // be sure of.
-        let command = args.command.trim();
-        let mut accesses = vec![Access::new("bash", command).always(prefix::prefix(command))];
-        accesses.extend(files::outside(&args.dir(cx), Purpose::Write, cx));
+        let mut accesses = reach::accesses(&args.command, &args.dir(cx), cx);
+        let dir = files::outside(&args.dir(cx), Purpose::Write, cx);
+        accesses.extend(dir.filter(|access| !accesses.contains(access)));
         accesses
     }
 

@@ -38,8 +38,9 @@ const NESTED: &[&str] = &["compose", "exec", "run", "tool"];
 /// Programs that run other programs, other machines or whatever they are told, and those that destroy: "always" is for
 /// exactly this command.
 const EXACT: &[&str] = &[
-    "chmod", "chown", "dd", "doas", "env", "find", "mv", "nice", "node", "nohup", "perl", "php", "python", "python3",
-    "rm", "rsync", "ruby", "setsid", "ssh", "su", "sudo", "timeout", "watch", "xargs",
+    "bash", "busybox", "chmod", "chown", "command", "curl", "dash", "dd", "doas", "env", "exec", "find", "ionice",
+    "ksh", "mv", "nice", "node", "nohup", "perl", "php", "python", "python3", "rm", "rsync", "ruby", "setsid", "sh",
+    "ssh", "stdbuf", "su", "sudo", "tee", "time", "timeout", "watch", "wget", "xargs", "zsh",
 ];
 
 /// What an "always" for this command allows: its stable beginning, such as `git status *`.

@@ -11,9 +11,32 @@ fn asks(command: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_whole_command_is_asked_for() {
+fn each_command_is_asked_for_and_what_nobody_can_read_as_a_whole() {
     assert_eq!(asks(" git status "), ["bash git status"]);
-    assert_eq!(asks("make && git push"), ["bash make && git push"]);
+    assert_eq!(asks("make && git push"), ["bash make", "bash git push"]);
+    assert_eq!(asks("timeout 5 make"), ["bash timeout 5 make", "bash make"]);
+    assert_eq!(asks("ls; eval $X"), ["bash ls", "bash eval $X", "bash ls; eval $X"]);
+    assert_eq!(asks("if ("), ["bash if ("]);
+}
+
+#[test]
+fn redirections_are_edits_and_reads() {
+    assert_eq!(asks("make > build.log 2>&1"), ["bash make", "edit build.log"]);
+    assert_eq!(asks("wc < notes/a"), ["bash wc", "read notes/a"]);
+    assert_eq!(asks("make > $OUT"), ["bash make", "bash > $OUT"]);
+    assert_eq!(asks("cd sub && make > log"), ["bash cd sub", "bash make", "edit log", "edit sub/log"]);
+    assert_eq!(asks("cd a; cd b; make > log"), ["bash cd a", "bash cd b", "bash make", "bash > $PWD/log"]);
+    assert_eq!(asks("echo x > /etc/motd"), ["bash echo x", "edit /etc/motd", "external_directory /etc/*"]);
+}
+
+#[test]
+fn paths_that_lead_elsewhere_are_asked_for() {
+    assert_eq!(asks("cat /etc/hosts"), ["bash cat /etc/hosts", "external_directory /etc/*"]);
+    assert_eq!(asks("cd /etc && cat hosts"), ["bash cd /etc", "bash cat hosts", "external_directory /etc/*"]);
+    assert_eq!(asks("grep --file=/etc/hosts x"), ["bash grep --file=/etc/hosts x", "external_directory /etc/*"]);
+    assert_eq!(asks("cc -I/usr/include a.c"), ["bash cc -I/usr/include a.c", "external_directory /usr/include/*"]);
+    assert_eq!(asks("grep /no-such-thing/v1 src/a"), ["bash grep /no-such-thing/v1 src/a"]);
+    assert_eq!(asks("ls src/a https://example.org/x 2>/dev/null"), ["bash ls src/a https://example.org/x"]);
 }
 
 #[test]

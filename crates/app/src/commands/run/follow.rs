@@ -2,6 +2,7 @@
 //! one dies. The run itself needs none of this; it goes on in the store whoever watches.
 
 use super::output::Output;
+use super::person::Person;
 use crate::failure::{Failure, INTERRUPTED, cannot};
 use crate::home::Home;
 use crate::reach::reach;
@@ -64,6 +65,8 @@ pub(super) struct Follow {
     cursor: String,
     tree: bool,
     ask: Reply,
+    /// Whoever sits at the terminal, unless the command line says how asks are answered.
+    person: Option<Person>,
     asked: HashSet<AskId>,
     /// The session's last answer.
     answer: Option<String>,
@@ -77,7 +80,7 @@ impl Follow {
     pub(super) fn new(
         client: Client,
         accepted: &Accepted,
-        ask: Reply,
+        (ask, person): (Reply, Option<Person>),
         tree: bool,
         interrupts: Interrupts,
         output: Output,
@@ -91,6 +94,7 @@ impl Follow {
             cursor: accepted.cursor.clone(),
             tree,
             ask,
+            person,
             asked: HashSet::new(),
             answer: None,
             ended: false,
@@ -145,6 +149,7 @@ impl Follow {
                 event = events.next() => self.take(event?).await?,
                 waited = &mut wait => break waited?,
                 () = self.interrupts.next() => self.interrupt().await?,
+                (ask, reply, message) = said(&mut self.person) => self.send(ask, reply, message).await?,
             }
         };
         self.see_the_rest(&mut events).await?;
@@ -196,7 +201,13 @@ impl Follow {
             }
             Seen::Ask { ask_id, .. } => {
                 self.output.event(&seen);
-                self.reply(ask_id.clone()).await
+                match &mut self.person {
+                    Some(person) => {
+                        person.ask(ask_id.clone());
+                        Ok(())
+                    }
+                    None => self.reply(ask_id.clone()).await,
+                }
             }
             _ => {
                 self.output.event(&seen);
@@ -241,10 +252,19 @@ impl Follow {
         if self.ask == Reply::Deny {
             self.output.note("  refused, because nobody is there to ask; `--ask allow` would allow it");
         }
-        match self.client.call::<PermissionsReply>(AskAnswer { ask_id, reply, message }).await {
+        self.send(ask_id, reply, message).await
+    }
+
+    async fn send(&mut self, ask_id: AskId, reply: AskReply, message: Option<String>) -> Result<(), client::Error> {
+        match self.client.call::<PermissionsReply>(AskAnswer { ask_id: ask_id.clone(), reply, message }).await {
             // Somebody else was faster, or the call is over.
             Err(client::Error::Refused(error)) if matches!(error.code, Code::NotFound | Code::Conflict) => Ok(()),
-            other => other.map(drop),
+            Err(error) => {
+                // The next gateway still has the question, so it has to be answered again.
+                self.asked.remove(&ask_id);
+                Err(error)
+            }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -284,5 +304,13 @@ impl Follow {
             started_at: None,
             ended_at: None,
         }
+    }
+}
+
+/// What the person at the terminal says next, if there is one.
+async fn said(person: &mut Option<Person>) -> (AskId, AskReply, Option<String>) {
+    match person {
+        Some(person) => person.answer().await,
+        None => std::future::pending().await,
     }
 }

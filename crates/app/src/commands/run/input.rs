@@ -63,7 +63,7 @@ fn read_to_end() -> Result<String, Failure> {
 }
 
 /// The directory to work in, by its real name.
-pub(super) fn directory(wanted: Option<PathBuf>) -> Result<String, Failure> {
+pub(in crate::commands) fn directory(wanted: Option<PathBuf>) -> Result<String, Failure> {
     let path = wanted.unwrap_or_else(|| PathBuf::from("."));
     let refused = |why: &str| {
         Error::invalid(format!("cannot work in `{}`: {why}", path.display()))

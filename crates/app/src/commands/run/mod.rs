@@ -4,8 +4,10 @@ mod files;
 mod follow;
 mod input;
 mod output;
+mod person;
 
 pub(super) use follow::Reply;
+pub(super) use input::directory;
 pub(super) use output::{Format, Output, event_line};
 
 use super::block_on;
@@ -15,6 +17,7 @@ use crate::reach::reach;
 use crate::{terminal, wiring};
 use client::Client;
 use follow::{Follow, Interrupts};
+use person::Person;
 use proto::methods::{Accepted, Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
 use proto::{Reference, RunId};
 use std::path::PathBuf;
@@ -50,9 +53,9 @@ pub(crate) struct Args {
     /// The same as `--format json`
     #[arg(long)]
     json: bool,
-    /// What to answer when an agent asks for permission
-    #[arg(long, value_enum, default_value_t = Reply::Deny)]
-    ask: Reply,
+    /// What to answer when an agent asks for permission; without it you are asked at a terminal, and else it is denied
+    #[arg(long, value_enum)]
+    ask: Option<Reply>,
     /// End with the first answer, though sessions below are still busy
     #[arg(long)]
     no_wait: bool,
@@ -76,7 +79,8 @@ pub(super) struct Request {
     pub(super) agent: Option<String>,
     pub(super) label: Option<String>,
     pub(super) session: Session,
-    pub(super) ask: Reply,
+    /// `None`: the person at the terminal, if there is one.
+    pub(super) ask: Option<Reply>,
     /// Until the whole tree is quiet.
     pub(super) tree: bool,
 }
@@ -98,7 +102,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 }
 
 fn prepare(args: Args) -> Result<(Home, Request), Failure> {
-    let directory = input::directory(args.directory)?;
+    let directory = directory(args.directory)?;
     let home = Home::open_at(std::path::Path::new(&directory))?;
     let session = match args.session {
         Some(reference) => Session::Named(reference),
@@ -125,7 +129,10 @@ pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Re
     }
     let mut output = Output::new(format, home.plain());
     output.session(&accepted);
-    let mut follow = Follow::new(client, &accepted, request.ask, request.tree, interrupts, output);
+    let by_person = request.ask.is_none() && format == Format::Text;
+    let person = by_person.then(|| Person::at_terminal(home.plain())).flatten();
+    let asks = (request.ask.unwrap_or(Reply::Deny), person);
+    let mut follow = Follow::new(client, &accepted, asks, request.tree, interrupts, output);
     let waited = follow.until_over(home, LOST).await;
     let interrupted = follow.interrupted();
     let status = follow.finish(waited);

@@ -1,0 +1,109 @@
+//! `convoke approve`: answers what an agent asked.
+
+use super::block_on;
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::local::read;
+use crate::reach::reach;
+use crate::{duration, terminal};
+use proto::letter::AskReply;
+use proto::methods::{AskAnswer, AskInfo, AsksInput, PermissionsList, PermissionsReply};
+use proto::{AskId, Error};
+use serde_json::json;
+
+/// Answer a question of an agent: once, always, or reject
+///
+/// Without an id the only open question is answered; without an answer the open ones are listed. `always` holds in this
+/// project until `convoke permissions revoke`, and lifts no deny.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which question, and the answer to it
+    #[arg(value_name = "[ID] once|always|reject", num_args = 0..=2)]
+    words: Vec<String>,
+    /// What to tell the model with a rejection
+    #[arg(long, value_name = "MESSAGE")]
+    message: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<u8, Failure> {
+    let home = Home::open()?;
+    let (id, reply) = match args.words.as_slice() {
+        [] => {
+            let asks = block_on(read::<PermissionsList>(&home, AsksInput::default()))?.asks;
+            list(&asks, args.json);
+            return Ok(0);
+        }
+        [reply] => (None, answer(reply)?),
+        [id, reply, ..] => (Some(id.as_str()), answer(reply)?),
+    };
+    if args.message.is_some() && reply != AskReply::Reject {
+        return Err(Error::invalid("`--message` goes with a rejection")
+            .hint("leave it out, or answer `reject`")
+            .into());
+    }
+    let ask_id = block_on(send(&home, id, reply, args.message))?;
+    if args.json {
+        terminal::print_json(&json!({ "askId": ask_id, "reply": reply }));
+    }
+    Ok(0)
+}
+
+fn answer(word: &str) -> Result<AskReply, Error> {
+    match word {
+        "once" => Ok(AskReply::Once),
+        "always" => Ok(AskReply::Always),
+        "reject" => Ok(AskReply::Reject),
+        other => Err(Error::invalid(format!("`{other}` is no answer")).hint("answer `once`, `always` or `reject`")),
+    }
+}
+
+async fn send(home: &Home, id: Option<&str>, reply: AskReply, message: Option<String>) -> Result<AskId, Failure> {
+    let client = reach(home).await?;
+    let asks = client.call::<PermissionsList>(AsksInput::default()).await?.asks;
+    let ask_id = choose(&asks, id)?;
+    client.call::<PermissionsReply>(AskAnswer { ask_id: ask_id.clone(), reply, message }).await?;
+    Ok(ask_id)
+}
+
+/// The question that is meant: by its id or the beginning of one, or the only one there is.
+fn choose(asks: &[AskInfo], id: Option<&str>) -> Result<AskId, Error> {
+    let meant: Vec<&AskInfo> =
+        asks.iter().filter(|ask| id.is_none_or(|id| ask.ask_id.as_str().starts_with(id))).collect();
+    match (meant.as_slice(), id) {
+        ([one], _) => Ok(one.ask_id.clone()),
+        ([], Some(id)) => Err(Error::not_found(format!("no open question is `{id}`")).hint(SHOWS)),
+        ([], None) => Err(Error::not_found("nothing is asked")),
+        (many, _) => {
+            let row = |ask: &&AskInfo| format!("{} ({}: {})", ask.ask_id, ask.permission, wanted(ask));
+            let which = many.iter().map(row).collect::<Vec<_>>().join(", ");
+            Err(Error::invalid(format!("{} questions are open", many.len())).hint(format!("name one: {which}")))
+        }
+    }
+}
+
+const SHOWS: &str = "`convoke approve` lists the open ones";
+
+fn wanted(ask: &AskInfo) -> String {
+    terminal::one_line(&ask.patterns.join(", "), 60)
+}
+
+fn list(asks: &[AskInfo], json: bool) {
+    if json {
+        terminal::print_json(&json!({ "asks": asks }));
+        return;
+    }
+    if asks.is_empty() {
+        terminal::say("nothing is asked");
+        return;
+    }
+    let row = |ask: &AskInfo| {
+        let left = duration::rough(ask.until - duration::now());
+        vec![ask.ask_id.to_string(), ask.agent.clone(), ask.permission.clone(), wanted(ask), left]
+    };
+    let rows: Vec<Vec<String>> = asks.iter().map(row).collect();
+    terminal::print(&terminal::table(&["ASK", "AGENT", "PERMISSION", "FOR", "LEFT"], &rows));
+    terminal::say("answer one with `convoke approve ASK once|always|reject`");
+}

@@ -1,0 +1,155 @@
+//! Rules as a person meets them: why something is decided, questions and their answers, and what "always" leaves behind.
+
+use crate::{Done, World};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::process::Stdio;
+use testkit::{FakeModel, Reply};
+
+/// A model that runs one command and says what came of it.
+fn runs(command: &'static str) -> World {
+    World::with(FakeModel::scripted(move |received| match received.step() {
+        0 => Reply::calls([("bash", json!({ "command": command }))]),
+        _ => Reply::text(received.last("tool").unwrap_or_default()),
+    }))
+}
+
+fn permit(world: &World, rules: Value) {
+    let text = std::fs::read_to_string(world.home.config_file()).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["permission"] = rules;
+    std::fs::write(world.home.config_file(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+}
+
+fn line_of(world: &World, what: &str) -> usize {
+    let text = std::fs::read_to_string(world.home.config_file()).unwrap();
+    text.lines().position(|line| line.contains(what)).unwrap() + 1
+}
+
+#[test]
+fn why_names_the_rule_its_file_and_its_line() {
+    let world = World::new();
+    permit(&world, json!({ "bash": { "*": "ask", "git *": "allow", "git push*": "deny" } }));
+    let said = world.convoke(["why", "bash", "git push --force", "--json"]).code(0).json();
+    assert_eq!(said["action"], "deny", "{said}");
+    assert_eq!(said["rule"], json!({ "permission": "bash", "pattern": "git push*", "action": "deny" }));
+    assert_eq!(said["origin"]["layer"], "user");
+    assert_eq!(said["origin"]["line"], line_of(&world, "git push*"));
+    assert_eq!(said["origin"]["file"], world.home.config_file().display().to_string());
+    let said = world.convoke(["why", "bash", "git log | wc -l && git -C sub push > out", "--json"]).code(0).json();
+    let parts: Vec<(&str, &str)> = said["parts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| (part["action"].as_str().unwrap(), part["pattern"].as_str().unwrap()))
+        .collect();
+    let found = |action, pattern| parts.contains(&(action, pattern));
+    assert!(found("allow", "git log") && found("ask", "wc -l") && found("deny", "git -C sub push"), "{parts:?}");
+    assert_eq!(said["action"], "deny");
+    let said = world.convoke(["why", "bash", "eval $X", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["parts"][1]["rule"]["pattern"]), (&json!("ask"), &json!("git push*")), "{said}");
+    let said = world.convoke(["why", "write", "a.txt", "--agent", "explore", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["origin"]["layer"]), (&json!("deny"), &json!("builtin")), "{said}");
+    let words = world.convoke(["why", "bash", "git push"]).code(0).stdout;
+    assert!(words.starts_with("deny") && words.contains(&format!(":{}", line_of(&world, "git push*"))), "{words}");
+    world.convoke(["why", "bash", "ls", "--agent", "nobody"]).code(2).says("no agent");
+}
+
+#[test]
+fn an_answer_of_always_holds_in_the_project_until_it_is_taken_back() {
+    let world = runs("ls > listed.txt");
+    permit(&world, json!({ "bash": "ask", "edit": "ask" }));
+    let session = world.convoke(["run", "--json", "list them"]).code(0).lines()[0]["sessionId"].clone();
+    let session = session.as_str().unwrap().to_owned();
+    assert!(!world.repo.path().join("listed.txt").exists());
+
+    let run = waits_for_an_answer(&world, &session);
+    let answered = world.convoke(["approve", "always", "--json"]).code(0).json();
+    assert_eq!(answered["reply"], "always");
+    world.convoke(["wait", &run]).code(0);
+    assert!(world.repo.read("listed.txt").contains("listed.txt"));
+
+    // It holds for others, and after the gateway is gone.
+    world.convoke(["stop"]).code(0);
+    std::fs::remove_file(world.repo.path().join("listed.txt")).unwrap();
+    world.convoke(["run", "again"]).code(0);
+    assert!(world.repo.path().join("listed.txt").exists());
+    let said = world.convoke(["why", "bash", "ls", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["origin"]["layer"]), (&json!("allow"), &json!("always")), "{said}");
+
+    let saved = world.convoke(["permissions", "list", "--json"]).code(0).json();
+    let saved = saved["saved"].as_array().unwrap().clone();
+    let shown: Vec<(&Value, &Value)> = saved.iter().map(|one| (&one["permission"], &one["pattern"])).collect();
+    assert_eq!(shown, [(&json!("bash"), &json!("ls *")), (&json!("edit"), &json!("*"))]);
+    for one in &saved {
+        world.convoke(["permissions", "revoke", one["id"].as_str().unwrap()]).code(0);
+    }
+    world.convoke(["permissions", "revoke", "nothing"]).code(2).says("`nothing`");
+    std::fs::remove_file(world.repo.path().join("listed.txt")).unwrap();
+    world.convoke(["run", "once more"]).code(0);
+    assert!(!world.repo.path().join("listed.txt").exists(), "it is asked again, and nobody is there");
+}
+
+/// Sends a prompt whose command is asked about, and waits until it is. Returns the run.
+fn waits_for_an_answer(world: &World, session: &str) -> String {
+    let sent = world.convoke(["send", session, "please", "--json"]).code(0).json();
+    for _ in 0..500 {
+        let asks = world.convoke(["approve", "--json"]).code(0).json();
+        if !asks["asks"].as_array().unwrap().is_empty() {
+            return sent["runId"].as_str().expect("a run").to_owned();
+        }
+    }
+    panic!("nothing is asked: {sent}");
+}
+
+#[test]
+fn a_rejection_reaches_the_model_with_its_reason() {
+    let world = runs("ls");
+    permit(&world, json!({ "bash": "ask" }));
+    world.convoke(["approve", "once"]).code(2).says("nothing is asked");
+    let session = world.convoke(["run", "--json", "list them"]).code(0).lines()[0]["sessionId"].clone();
+    let run = waits_for_an_answer(&world, session.as_str().unwrap());
+    world.convoke(["approve", "perhaps"]).code(2).says("no answer");
+    world.convoke(["approve", "ask_nothing", "once"]).code(2).says("no open question");
+    world.convoke(["approve", "reject", "--message", "not on a Sunday"]).code(0);
+    let waited = world.convoke(["wait", &run, "--json"]).code(0);
+    assert!(waited.stdout.contains("not on a Sunday"), "{waited:#?}");
+}
+
+/// Runs the binary in a terminal of its own, types `answer` when it is asked, and returns all that was shown.
+fn at_a_terminal(world: &World, answer: &str) -> String {
+    let inner = world.command(["run", "list them"]);
+    let mut command = world.home.command("script");
+    let line = format!("'{}' run 'list them'", inner.get_program().to_str().unwrap());
+    command.args(["-qefc", &line, "/dev/null"]).current_dir(world.repo.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script is there");
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut shown, mut typed, mut bytes) = (String::new(), false, [0; 4096]);
+    while let Ok(count @ 1..) = screen.read(&mut bytes) {
+        shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        if !typed && shown.contains("allow it?") {
+            keys.write_all(answer.as_bytes()).unwrap();
+            keys.flush().unwrap();
+            typed = true;
+        }
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success() && typed, "{shown}");
+    shown
+}
+
+#[test]
+fn whoever_sits_at_a_terminal_is_asked() {
+    let world = runs("echo it was run");
+    permit(&world, json!({ "bash": "ask" }));
+    let shown = at_a_terminal(&world, "y\n");
+    assert!(shown.contains("echo it was run") && shown.contains("exit code 0"), "{shown}");
+    let shown = at_a_terminal(&world, "use a list\n");
+    assert!(shown.contains("the answer was no: use a list"), "{shown}");
+    at_a_terminal(&world, "a\n");
+    let saved = world.convoke(["permissions", "list", "--json"]).code(0).json();
+    assert_eq!(saved["saved"][0]["pattern"], "echo *", "{saved}");
+    // Now nobody has to be asked.
+    let done: Done = world.convoke(["run", "list them"]).code(0);
+    assert!(done.stdout.contains("it was run"), "{done:#?}");
+}

@@ -1,0 +1,72 @@
+//! What the rules say about one thing a line does.
+//!
+//! A command whose words are all known is a text like any other. One with a part that is known only when it runs
+//! (`echo $X`) stands for many texts, and an opaque line for every text there is. About these only a rule that speaks
+//! about *all* of them may decide; no narrower allow can vouch for them. A narrower rule that is stricter counts as a
+//! doubt: whoever writes "allow `*`, deny `rm *`" means that `rm` is not run, and nobody can say that an opaque line does
+//! not run it, so it is asked. A deny is at worst a question, and never undone by adding `; eval $X` to a line.
+
+use proto::{Action, Rule};
+
+use super::Want;
+use crate::wildcard::{covers, matches, overlaps};
+use crate::{Source, Verdict, speaking_of};
+
+/// Judges one want by all sets, read as one list.
+pub(crate) fn evaluate<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    if want.open { many(want, sets) } else { one(want, sets) }
+}
+
+/// The last rule that matches decides. What a command looks like to a person (`/bin/rm` is `rm`) is a reason to forbid it
+/// and none to allow it; a later allow that speaks about the look only takes that reason away.
+fn one<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    let mut looks: Vec<&String> = want.looks.iter().collect();
+    for (set, rule) in speaking_of(want.permission(), sets).rev() {
+        let seen = looks.iter().any(|look| matches(&rule.pattern, look));
+        if matches(&rule.pattern, &want.text) || seen && rule.action < Action::Allow {
+            return Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) };
+        }
+        if seen {
+            looks.retain(|look| !matches(&rule.pattern, look));
+        }
+    }
+    Verdict::ASK
+}
+
+/// A stricter rule that may speak about a want. A sure one speaks about all that it looks like.
+struct Doubt<'r> {
+    set: usize,
+    rule: &'r Rule,
+    sure: bool,
+}
+
+fn many<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    let (mut wide, mut doubts) = (None, Vec::<Doubt>::new());
+    for (set, rule) in speaking_of(want.permission(), sets) {
+        // What a later rule takes over completely can neither decide nor be a reason to doubt.
+        doubts.retain(|doubt| !covers(&rule.pattern, &doubt.rule.pattern));
+        if covers(&rule.pattern, &want.text) {
+            wide = Some((set, rule));
+            doubts.clear();
+        } else if rule.pattern == want.source {
+            // Somebody spoke about this very line; earlier doubts about it stay.
+            wide = Some((set, rule));
+        } else if rule.action < Action::Allow {
+            let sure = want.looks.iter().any(|look| covers(&rule.pattern, look));
+            let mut texts = want.looks.iter().chain([&want.text]);
+            if sure || texts.any(|text| overlaps(&rule.pattern, text)) {
+                doubts.push(Doubt { set, rule, sure });
+            }
+        }
+    }
+    let denied = doubts.iter().find(|doubt| doubt.sure && doubt.rule.action == Action::Deny);
+    let doubt = doubts.iter().min_by_key(|doubt| doubt.rule.action);
+    let (action, (set, rule)) = match (wide, denied, doubt) {
+        (Some(wide), ..) if wide.1.action == Action::Deny => (Action::Deny, wide),
+        (_, Some(denied), _) => (Action::Deny, (denied.set, denied.rule)),
+        (_, _, Some(doubt)) => (Action::Ask, (doubt.set, doubt.rule)),
+        (Some(wide), ..) => (wide.1.action, wide),
+        (None, None, None) => return Verdict::ASK,
+    };
+    Verdict { action, rule: Some(rule), source: Source::Set(set) }
+}

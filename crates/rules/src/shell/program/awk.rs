@@ -1,0 +1,26 @@
+//! `awk`: a program that can run commands and write files, unless its text has no way to.
+
+use super::super::read::Opaque;
+use super::super::word::Word;
+
+pub(super) fn check(rest: &[Word]) -> Result<(), Opaque> {
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if word.open || word.glob {
+            return Err("an awk program that is not known");
+        }
+        match word.text.as_str() {
+            "-F" | "-v" => drop(words.next()),
+            option if option.starts_with("-F") || option.starts_with("-v") => {}
+            option if option.starts_with('-') => return Err("an awk option nobody knows"),
+            program => {
+                let risky = program.contains(['|', '>', '@', '<', '\\'])
+                    || ["system", "getline", "close", "fflush", "include", "load"]
+                        .iter()
+                        .any(|word| program.contains(word));
+                return if risky { Err("an awk program that can run commands") } else { Ok(()) };
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Options by which an otherwise harmless program runs another one, or writes a file.
+
+use super::super::read::Opaque;
+use super::super::word::Word;
+
+/// A letter stands for a short option, also within a bundle; a long one may be cut short.
+pub(super) const TRAPS: &[(&str, &[&str])] = &[
+    ("7z", &["-o", "-w"]),
+    ("ansible", &["-a", "-m"]),
+    ("bat", &["--pager"]),
+    ("cargo", &["--config", "-Z"]),
+    ("cmake", &["-E", "-P"]),
+    ("ctags", &["--options", "--filter"]),
+    (
+        "curl",
+        &[
+            "-o",
+            "-O",
+            "-K",
+            "--config",
+            "--output",
+            "--remote-name",
+            "-T",
+            "--upload-file",
+            "-D",
+            "--dump-header",
+            "-c",
+            "--cookie-jar",
+            "--output-dir",
+            "--trace",
+            "--trace-ascii",
+            "--stderr",
+        ],
+    ),
+    ("date", &["-s", "--set"]),
+    ("docker", &["--privileged", "-v", "--volume", "--mount"]),
+    ("gcc", &["-wrapper", "-fplugin", "-B", "-o"]),
+    ("go", &["-exec", "-toolexec", "-overlay"]),
+    ("gpg", &["--photo-viewer", "--exec-path", "-o", "--output"]),
+    ("ip", &["-b", "--batch", "-B", "netns"]),
+    ("jq", &["-f", "--from-file", "-L"]),
+    ("journalctl", &["--vacuum-size", "--rotate"]),
+    ("logger", &["-f"]),
+    ("make", &["--eval", "-E", "SHELL="]),
+    ("gmake", &["--eval", "-E", "SHELL="]),
+    ("npm", &["--script-shell", "--node-options", "-c", "--call"]),
+    ("npx", &["-c", "--call"]),
+    ("nmap", &["--script", "-o"]),
+    ("openssl", &["-engine", "-out", "-provider"]),
+    ("pip", &["--python", "--prefix"]),
+    ("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
+    ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("shuf", &["-o", "--output"]),
+    ("sort", &["-o", "--output", "--compress-program", "-T", "--temporary-directory"]),
+    ("split", &["--filter"]),
+    ("sqlite3", &["-cmd", "-init", ".shell", ".system", ".output", ".once"]),
+    ("tar", TAR),
+    ("bsdtar", TAR),
+    ("gtar", TAR),
+    ("tcpdump", &["-z", "-w"]),
+    ("tree", &["-o", "-R"]),
+    ("uniq", &[]),
+    (
+        "wget",
+        &[
+            "-O",
+            "--output-document",
+            "-e",
+            "--execute",
+            "-i",
+            "--use-askpass",
+            "-o",
+            "--output-file",
+            "-a",
+            "-P",
+            "--directory-prefix",
+        ],
+    ),
+    ("zip", &["-T", "--unzip-command", "--test"]),
+];
+
+const TAR: &[&str] = &[
+    "--checkpoint-action",
+    "--to-command",
+    "-I",
+    "--use-compress-program",
+    "--rsh-command",
+    "-F",
+    "--info-script",
+    "--new-volume-script",
+    "--rmt-command",
+];
+
+/// Refuses a command with one of these options, or with words nobody knows: any of them might be one.
+pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), Opaque> {
+    let unknown = |word: &Word| word.open || word.glob && word.text.starts_with(['*', '?', '[']);
+    if rest.iter().any(unknown) {
+        return Err("a word that is not known could be an option that runs something");
+    }
+    // `tar xIf` bundles its letters without a dash.
+    if let Some(first) = rest.first().filter(|word| name.ends_with("tar") && !word.text.starts_with('-'))
+        && first.text.contains(['I', 'F'])
+        && first.text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return Err("an option that runs something");
+    }
+    let said = |word: &Word| traps.iter().any(|trap| is(trap, &word.text));
+    if rest.iter().any(said) { Err("an option that runs something or writes a file") } else { Ok(()) }
+}
+
+/// Whether a word gives this option.
+pub(super) fn is(option: &str, word: &str) -> bool {
+    if let Some(long) = option.strip_prefix("--") {
+        let Some(said) = word.strip_prefix("--") else { return false };
+        let said = said.split('=').next().unwrap_or_default();
+        return said.len() >= 2 && long.starts_with(said);
+    }
+    match option.strip_prefix('-') {
+        // One letter: alone, in a bundle, or with its value behind it.
+        Some(letter) if letter.len() == 1 => {
+            !word.starts_with("--") && word.strip_prefix('-').is_some_and(|bundle| bundle.contains(letter))
+        }
+        Some(name) => word.trim_start_matches('-').split('=').next() == Some(name) && word.starts_with('-'),
+        None => word.starts_with(option),
+    }
+}

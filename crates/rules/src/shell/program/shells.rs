@@ -1,0 +1,48 @@
+//! Shells: `sh -c 'script'`, where the script is read as this one is.
+
+use super::super::read::{Opaque, Reader};
+use super::super::word::Word;
+
+pub(super) const NAMES: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh", "tcsh", "xonsh",
+    "yash", "zsh",
+];
+
+/// Those whose scripts are written in the language that is read here.
+const ALIKE: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "rbash", "sh", "zsh"];
+
+impl Reader<'_> {
+    pub(super) fn shell(&mut self, name: &str, rest: &[Word]) -> Result<(), Opaque> {
+        let mut script = false;
+        let mut at = 0;
+        while let Some(word) = rest.get(at) {
+            if word.open || word.glob {
+                return Err("a shell whose words are not known");
+            }
+            let Some(letters) = word.text.strip_prefix(['-', '+']) else { break };
+            at += 1;
+            match letters {
+                "-" => break,
+                "-version" | "-help" => return Ok(()),
+                "-norc" | "-noprofile" | "-posix" | "-login" => {}
+                "o" | "O" => at += 1,
+                _ if !letters.is_empty() && letters.chars().all(|letter| "ceflnuvxhEH".contains(letter)) => {
+                    script |= letters.contains('c');
+                }
+                _ => return Err("a shell with an option nobody knows"),
+            }
+        }
+        let Some(word) = rest.get(at) else { return Err("a shell that reads commands from its input") };
+        if word.open || word.glob {
+            return Err("a shell whose words are not known");
+        }
+        if !script {
+            // A file with commands, as any other program.
+            return if word.text.starts_with("/dev/") { Err("a shell that reads from a device") } else { Ok(()) };
+        }
+        if !ALIKE.contains(&name) {
+            return Err("a shell of another language");
+        }
+        self.nested(&word.text)
+    }
+}
