@@ -2,7 +2,7 @@
 
 use crate::letter::{Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
-use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
+use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Todo, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -37,6 +37,8 @@ tagged! {
         Notice(Notice) = "notice",
         /// Deferred tools the model may call from here on, or knows of.
         ToolsLoaded(ToolsLoaded) = "tools_loaded",
+        /// The session's list of what is left to do, whole, from here on.
+        Todo(TodoList) = "todo",
     }
 }
 
@@ -279,6 +281,11 @@ pub struct ToolsLoaded {
     /// Can no longer be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TodoList {
+    pub items: Vec<Todo>,
 }
 
 #[cfg(test)]

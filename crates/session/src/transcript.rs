@@ -55,7 +55,12 @@ impl Transcript {
                     self.user(&format!("[notice from the runtime, not from a person] {text}"));
                 }
             }
-            Entry::Started(_) | Entry::Waiting(_) | Entry::Compaction(_) | Entry::Ended(_) | Entry::Switch(_) => {}
+            Entry::Started(_)
+            | Entry::Waiting(_)
+            | Entry::Compaction(_)
+            | Entry::Ended(_)
+            | Entry::Switch(_)
+            | Entry::Todo(_) => {}
         }
     }
 

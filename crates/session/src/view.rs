@@ -5,7 +5,7 @@
 
 use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting};
 use proto::letter::{Conversation, InputPart, Purse, Shutdown};
-use proto::{CallId, Millis, RunId, SessionId, Status, Usage};
+use proto::{CallId, Millis, RunId, SessionId, Status, Todo, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct View {
     /// Deferred tools that were loaded, in that order.
     loaded: Arc<Vec<String>>,
     told: Option<Told>,
+    /// What the session wrote down as left to do.
+    todo: Arc<Vec<Todo>>,
 }
 
 /// The deferred tools a model was told by name.
@@ -139,6 +141,7 @@ impl View {
                 self.paused = switch.paused.unwrap_or(self.paused);
             }
             Entry::ToolsLoaded(tools) => self.tools_changed(tools),
+            Entry::Todo(list) => self.todo = Arc::new(list.items.clone()),
             Entry::Notice(_) => {}
         }
     }
@@ -330,6 +333,11 @@ impl View {
     /// (a compaction) states them again in one `tools_loaded` entry behind it.
     pub fn loaded(&self) -> &[String] {
         &self.loaded
+    }
+
+    /// What the session wrote down as left to do.
+    pub fn todo(&self) -> &Arc<Vec<Todo>> {
+        &self.todo
     }
 
     /// The deferred tools in the system part the model was first sent, if it was sent one.

@@ -31,7 +31,8 @@ pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
         | Entry::Ended(_)
         | Entry::Switch(_)
         | Entry::Notice(_)
-        | Entry::ToolsLoaded(_) => false,
+        | Entry::ToolsLoaded(_)
+        | Entry::Todo(_) => false,
     }
 }
 
@@ -64,6 +65,8 @@ impl Projection {
             }
             // The runtime speaking to the model: no reader wrote or asked for it.
             Entry::Notice(_) | Entry::Ended(_) | Entry::ToolsLoaded(_) => {}
+            // Readers see the call that wrote it.
+            Entry::Todo(_) => {}
         }
     }
 

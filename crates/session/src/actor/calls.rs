@@ -7,7 +7,7 @@ use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId};
 use rules::mode::Mode;
@@ -283,7 +283,11 @@ impl Actor {
                         self.becomes(&mut batch, becomes);
                     }
                     let entry = match self.moves(&mut batch, done) {
-                        Ok(()) => self.outcome(&called.call, done, called.ms),
+                        Ok(()) => {
+                            let todo = done.as_ref().ok().and_then(|output| output.todo.clone());
+                            batch.entries.extend(todo.map(|items| Entry::Todo(TodoList { items })));
+                            self.outcome(&called.call, done, called.ms)
+                        }
                         Err(why) => self.outcome(&called.call, &Ok(self.refused(&called.call, why)), called.ms),
                     };
                     batch.entries.push(entry);
@@ -446,7 +450,8 @@ impl Actor {
         why: &str,
     ) -> Vec<Entry> {
         let over = |called: &Called| {
-            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+            let plain = |output: &Output| output.wait.is_none() && output.loads.is_empty() && output.todo.is_none();
+            called.result.as_ref().is_ok_and(plain)
         };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         // What was done to the disk is done: the session goes where it would have gone.
@@ -488,6 +493,7 @@ impl Actor {
                 entered: self.row.worktree.clone().filter(|worktree| !worktree.isolated),
                 tenants: doors.clone(),
             },
+            todo: self.view.todo().clone(),
         }
     }
 

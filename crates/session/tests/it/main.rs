@@ -9,6 +9,7 @@ mod letters;
 mod limits;
 mod mail;
 mod pauses;
+mod todo;
 mod tool_search;
 mod turns;
 mod wires;

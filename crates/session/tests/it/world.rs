@@ -170,6 +170,10 @@ impl World {
                 }
                 Entry::Notice(notice) => writeln!(out, "notice  {}", notice.text).unwrap(),
                 Entry::Started(_) => writeln!(out, "started").unwrap(),
+                Entry::Todo(list) => {
+                    let items: Vec<String> = list.items.iter().map(ToString::to_string).collect();
+                    writeln!(out, "todo    {}", items.join("; ")).unwrap();
+                }
                 Entry::Waiting(_) | Entry::Compaction(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
             }
         }
