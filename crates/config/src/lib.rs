@@ -9,6 +9,7 @@
 
 mod agent;
 mod auth;
+mod compaction;
 mod document;
 mod edit;
 mod environment;
@@ -53,6 +54,7 @@ use serde_json::Value;
 
 pub use agent::{Agent, Mode};
 pub use auth::{Keys, keys, login, logout};
+pub use compaction::Compaction;
 pub use edit::{Edited, edit};
 pub use environment::Environment;
 pub use error::Error;
@@ -101,6 +103,7 @@ pub struct Config {
     /// `tools.search`.
     pub search: Search,
     pub worktree: Worktree,
+    pub compaction: Compaction,
     pub tls: Option<Tls>,
     pub organisation: Organisation,
     /// Files with instructions for every agent, besides those that are found by their name.
@@ -168,6 +171,7 @@ const TYPED: &[&str] = &[
     "hooks",
     "tools",
     "worktree",
+    "compaction",
     "tls",
     "organisation",
     "instructions",
@@ -295,6 +299,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
             "hooks" => config.hooks = hooks::read(node, &mut notes)?,
             "tools" => read_tools(node, &mut notes, config)?,
             "worktree" => config.worktree = Worktree::read(node, &mut notes)?,
+            "compaction" => config.compaction = Compaction::read(node, &mut notes)?,
             "tls" => config.tls = Tls::read(node, &mut notes)?,
             "organisation" => config.organisation = Organisation::read(node, &mut notes)?,
             "instructions" => config.instructions = node.texts()?,

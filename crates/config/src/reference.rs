@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::{agent, hooks, limits, organisation, peers, permission, provider, tls, tools, worktree};
+use crate::{agent, compaction, hooks, limits, organisation, peers, permission, provider, tls, tools, worktree};
 
 /// A group of settings.
 pub(crate) struct Section {
@@ -109,6 +109,7 @@ pub(crate) const SECTIONS: &[&Section] = &[
     &limits::SECTION,
     &hooks::SECTION,
     &worktree::SECTION,
+    &compaction::SECTION,
     &SESSION,
     &peers::SECTION,
     &tls::SECTION,
@@ -352,6 +353,7 @@ mod tests {
         check("peers[].", peers::KEYS);
         check("tls.", tls::KEYS);
         check("worktree.", worktree::KEYS);
+        check("compaction.", compaction::KEYS);
         check("sandbox.", crate::SANDBOX_KEYS);
     }
 

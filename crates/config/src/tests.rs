@@ -170,6 +170,7 @@ fn what_cannot_work_between_gateways_is_refused() {
         r#"{ "hooks": { "tool.before": "" } }"#,
         r#"{ "tools": { "search": "auto:0" } }"#,
         r#"{ "worktree": { "base": "main" } }"#,
+        r#"{ "compaction": { "auto": "no" } }"#,
         r#"{ "tls": { "cert": "a" } }"#,
         r#"{ "tls": { "key": "" } }"#,
         r#"{ "organisation": { "url": "example.org" } }"#,
@@ -200,6 +201,8 @@ fn what_cannot_work_between_gateways_is_refused() {
         use `on`, `off`, `auto`, or `auto:20` for 20 percent of the context
     convoke.jsonc:1:25: `worktree.base` cannot be `main`
         use `head` or `fresh`
+    convoke.jsonc:1:27: `compaction.auto` must be a boolean, not a string
+        write `true` or `false`, without quotes
     convoke.jsonc:1:10: `tls` has no `key`
         name two PEM files, `cert` and `key`, or leave `tls` out
     convoke.jsonc:1:19: `tls.key` is not a path

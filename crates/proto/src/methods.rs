@@ -111,6 +111,8 @@ methods! {
     "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
+    /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
+    "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
     "agent" Agent(AgentInput) -> Accepted, Write;
     /// Waits for a run's end; `timeout` means only that the wait ended.
@@ -486,6 +488,21 @@ pub struct ForkInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The same key again names the same session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompactInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+    /// What the summary is to look after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Becomes the run's id: the same key again starts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,

@@ -9,6 +9,7 @@ mod board;
 mod brake;
 mod budget;
 mod command;
+mod compaction;
 pub mod courier;
 pub mod decide;
 pub mod directory;

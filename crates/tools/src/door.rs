@@ -223,6 +223,8 @@ pub struct Output {
     pub shutdown: Option<bool>,
     /// What the session is from here on.
     pub becomes: Option<Becomes>,
+    /// The plan that was approved with that.
+    pub plan: Option<String>,
     /// Deferred tools the model may call from here on.
     pub loads: Vec<String>,
     /// The session's list of what is left to do, from here on.

@@ -4,6 +4,7 @@ mod agents;
 mod attach;
 mod auth;
 mod board;
+mod compact;
 mod completions;
 mod config;
 mod db;
@@ -57,6 +58,7 @@ enum Command {
     Spawn(spawn::Args),
     Wait(wait::Args),
     Kill(kill::Args),
+    Compact(compact::Args),
     Attach(attach::Args),
     Board(board::Args),
     Mail(mail::Args),
@@ -88,6 +90,7 @@ impl Cli {
             Command::Spawn(args) => spawn::run(args),
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
+            Command::Compact(args) => compact::run(args),
             Command::Attach(args) => attach::run(args),
             Command::Board(args) => board::run(args),
             Command::Mail(args) => mail::run(args),

@@ -24,7 +24,7 @@ pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
     match entry {
         Entry::Input(input) => !input.parts.is_empty(),
         Entry::Reply(reply) => include_tools || !reply.text().trim().is_empty(),
-        Entry::Compaction(compaction) => compaction.state == CompactionState::Done,
+        Entry::Compaction(compaction) => is_summary(compaction),
         Entry::Started(_)
         | Entry::Waiting(_)
         | Entry::Result(_)
@@ -34,6 +34,11 @@ pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
         | Entry::ToolsLoaded(_)
         | Entry::Todo(_) => false,
     }
+}
+
+/// Output that is merely left out of requests is nothing to a reader, who still sees it.
+fn is_summary(compaction: &Compaction) -> bool {
+    compaction.state == CompactionState::Done && compaction.summary.is_some()
 }
 
 #[derive(Default)]
@@ -111,7 +116,7 @@ impl Projection {
     }
 
     fn compaction(&mut self, stored: &Stored, compaction: &Compaction) {
-        if compaction.state == CompactionState::Done {
+        if is_summary(compaction) {
             let mut parts = vec![Part::Compaction { auto: compaction.auto }];
             parts.extend(compaction.summary.clone().map(|text| Part::Text { text }));
             self.push(stored, Role::Assistant, parts);

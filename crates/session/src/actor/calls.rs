@@ -279,8 +279,10 @@ impl Actor {
                     batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
                 done => {
-                    if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
-                        self.becomes(&mut batch, becomes);
+                    if let Some((becomes, output)) =
+                        done.as_ref().ok().and_then(|output| Some((output.becomes?, output)))
+                    {
+                        self.becomes(&mut batch, becomes, output.plan.clone());
                     }
                     let entry = match self.moves(&mut batch, done) {
                         Ok(()) => {
@@ -310,9 +312,9 @@ impl Actor {
     }
 
     /// A call changes what the session is: kept with the call's result.
-    fn becomes(&self, batch: &mut Batch, becomes: Becomes) {
+    fn becomes(&self, batch: &mut Batch, becomes: Becomes, plan: Option<String>) {
         let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
-        let mut switch = Switch::default();
+        let mut switch = Switch { plan, ..Switch::default() };
         match becomes {
             Becomes::Planning => grant.mode = Mode::Plan,
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,

@@ -3,6 +3,7 @@
 mod access;
 mod board;
 mod children;
+mod compaction;
 mod crashes;
 mod hooks;
 mod letters;

@@ -217,12 +217,15 @@ fn runtime(
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
     let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
+    let little = llm::Limits { context: 30_000, output: 2_000 };
+    let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
     let providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
+        ("small".to_owned(), small),
     ]);
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();

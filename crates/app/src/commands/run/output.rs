@@ -1,7 +1,7 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
 use crate::terminal::{self, Paint, one_line};
-use proto::entry::{CallResult, On, State};
+use proto::entry::{CallResult, CompactionState, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
 use proto::{CallId, Entry, Error, SessionId, Todo, TodoStatus};
@@ -143,7 +143,11 @@ impl Output {
             }
             Entry::Result(result) => self.result(session, result),
             Entry::Notice(notice) => self.line(session, &format!("! {}", one_line(&notice.text, 160))),
-            Entry::Compaction(_) => self.line(session, "~ makes room in its context"),
+            Entry::Compaction(compaction) => {
+                if compaction.state == CompactionState::Pending {
+                    self.line(session, "~ makes room in its context");
+                }
+            }
             Entry::Todo(list) => self.todo(session, &list.items),
             Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
         }
