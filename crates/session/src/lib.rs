@@ -13,6 +13,7 @@ mod compaction;
 pub mod courier;
 pub mod decide;
 pub mod directory;
+mod doom;
 mod doors;
 mod fork;
 mod grant;

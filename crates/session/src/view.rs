@@ -3,6 +3,7 @@
 //! A session's state is nothing but this fold, so waking after a restart, taking over and replaying are one and the same
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
+use crate::doom::Made;
 use proto::entry::{
     Call, CallResult, Carried, Compaction, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting,
 };
@@ -102,6 +103,8 @@ pub struct Answering {
     pub notify: Vec<SessionId>,
     /// The entry that opened it.
     pub began: u64,
+    /// What it has called.
+    made: Arc<Made>,
     /// It was opened for nothing but room in the context.
     compacts: bool,
     /// A call ended the turn.
@@ -242,6 +245,8 @@ impl View {
         match &mut self.phase {
             Phase::Answering(now) => {
                 (now.answered, now.yielded, now.compacts) = (false, false, false);
+                // With something new to go by, the same call may be right.
+                now.made = Arc::default();
                 // What joins a run has its say in what the run sends on.
                 now.hops = now.hops.max(hops(input));
             }
@@ -303,6 +308,10 @@ impl View {
         let Phase::Answering(now) = &mut self.phase else { return };
         now.steps += u32::from(!dispatch);
         now.used += reply.usage;
+        if reply.calls().next().is_some() {
+            let made = Arc::make_mut(&mut now.made);
+            reply.calls().for_each(|call| made.called(now.steps, call));
+        }
         now.answered = reply.calls().next().is_none();
         let text = reply.text();
         if !text.is_empty() || now.answered {
@@ -322,6 +331,7 @@ impl View {
             None => {}
         }
         let Phase::Answering(now) = &mut self.phase else { return };
+        Arc::make_mut(&mut now.made).settled(result);
         now.yielded |= result.ends_turn;
         // Whoever yields is not asked again before something comes in; other calls of the same reply come to their end.
         now.answered |= now.yielded && self.open.is_empty();
@@ -492,6 +502,11 @@ fn hops(input: &Input) -> u32 {
 }
 
 impl Answering {
+    /// Whether one more call of this would run in a circle.
+    pub fn repeats(&self, tool: &str, input: &str) -> bool {
+        self.made.repeats(tool, input)
+    }
+
     /// The run whose purse it spends from.
     pub fn pays_from(&self) -> &RunId {
         self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))
@@ -507,6 +522,7 @@ impl Answering {
             run: input.run.clone(),
             began: seq,
             compacts: input.compact.is_some(),
+            made: Arc::default(),
             steps: 0,
             answered: false,
             said: None,

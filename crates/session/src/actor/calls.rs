@@ -93,12 +93,18 @@ impl Actor {
             Ok(accesses) => accesses,
             Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
         };
+        let circle =
+            asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
+        let accesses = accesses.into_iter().chain(circle.then(|| Access::new(CIRCLE, name).always(name)));
         let mut asks: Vec<Access> = Vec::new();
         for access in accesses {
             match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
                 Action::Ask => asks.push(access),
+                Action::Deny if access.permission == CIRCLE => {
+                    return Verdict::Refuse(State::Denied, in_circles(name));
+                }
                 Action::Deny => {
                     let (permission, pattern) = (&access.permission, &access.pattern);
                     let why =
@@ -530,6 +536,16 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
     Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false, shutdown: None })
+}
+
+/// The permission to go on with what looks like a circle.
+pub(super) const CIRCLE: &str = "doom_loop";
+
+/// What a model reads whose circle was broken.
+pub(super) fn in_circles(tool: &str) -> String {
+    format!(
+        "this call of `{tool}` repeats what was done before and was not made: go another way, or say what keeps you from it"
+    )
 }
 
 fn unknown(name: &str) -> String {

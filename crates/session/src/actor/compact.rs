@@ -29,6 +29,8 @@ pub(super) struct Summing {
     steps: u32,
     /// Tokens of what stays verbatim.
     tail: u64,
+    /// Bytes the summary may have: one that ignores what it was told must not fill what it was to empty.
+    most: usize,
 }
 
 impl Actor {
@@ -113,6 +115,7 @@ impl Actor {
             asked,
             steps,
             tail: rest.iter().map(|stored| compaction::weight(&stored.entry)).sum(),
+            most: usize::try_from(self.room().max(compaction::LEAST)).unwrap_or(usize::MAX),
         });
         let before = entries.iter().filter_map(done).rev().find_map(|done| done.summary.as_deref());
         let most = compaction::most_bytes(self.reserve(&model)) >> self.squeezed;
@@ -175,9 +178,7 @@ impl Actor {
 
     /// The one commit: from here on the conversation is the summary and what came since.
     async fn keep_summary(&mut self, summing: Summing, summary: &str, usage: Usage) -> Result<(), Stop> {
-        let Summing { keeps_from, asked, steps, tail } = summing;
-        // One that ignores how long it may be must not fill what it was to empty.
-        let most = usize::try_from(self.room()).unwrap_or(usize::MAX).max(compaction::LEAST as usize);
+        let Summing { keeps_from, asked, steps, tail, most } = summing;
         let summary = summary.trim();
         let mut done = Compaction {
             state: CompactionState::Done,

@@ -1,6 +1,6 @@
 //! Control letters: obeyed at once, in order, in one commit.
 
-use super::calls::result;
+use super::calls::{CIRCLE, in_circles, result};
 use super::role::Role;
 use super::runs::Ending;
 use super::{Actor, Stop};
@@ -67,7 +67,11 @@ impl Actor {
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
-            batch.entries.push(result(&call, State::Denied, format!("the answer was no: {why}")));
+            let mut text = format!("the answer was no: {why}");
+            if self.rt.store.ask(&answer.ask).await?.is_some_and(|ask| ask.permission == CIRCLE) {
+                text.push_str(&format!("; {}", in_circles(&open.call.tool)));
+            }
+            batch.entries.push(result(&call, State::Denied, text));
             return Ok(None);
         }
         if answer.reply == AskReply::Always

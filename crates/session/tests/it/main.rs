@@ -3,6 +3,7 @@
 mod access;
 mod board;
 mod children;
+mod circles;
 mod compaction;
 mod crashes;
 mod hooks;
