@@ -7,15 +7,26 @@ use session::{Agents, Here, Settings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Directories that are remembered, some ten thousand bytes each. Beyond this all are read anew, a millisecond each.
 const MOST: usize = 128;
+
+/// A look at all the files costs as much as taking a letter, so under load one serves for as many as come in this time.
+const GLANCE: Duration = Duration::from_millis(2);
 
 /// What holds where, for one home.
 pub(crate) struct Directories {
     paths: Paths,
     env: Environment,
-    known: Mutex<BTreeMap<Option<PathBuf>, Arc<Here>>>,
+    known: Mutex<BTreeMap<Option<PathBuf>, Known>>,
+}
+
+#[derive(Clone)]
+struct Known {
+    here: Arc<Here>,
+    /// When its files were last as they were read.
+    looked: Instant,
 }
 
 impl Directories {
@@ -25,30 +36,41 @@ impl Directories {
         Ok(directories)
     }
 
-    fn known(&self, directory: Option<&Path>) -> Option<Arc<Here>> {
+    fn known(&self, directory: Option<&Path>) -> Option<Known> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&directory.map(Path::to_owned)).cloned()
     }
 
+    fn keep(&self, directory: Option<&Path>, here: &Arc<Here>, looked: Instant) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|directory, _| directory.is_none());
+        }
+        known.insert(directory.map(Path::to_owned), Known { here: here.clone(), looked });
+    }
+
     /// Two that read the same directory at once read the same files; the later one stays.
     fn read(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+        let looked = Instant::now();
         let loaded = match directory {
             Some(directory) => config::load_at(&self.paths, &self.env, directory),
             None => config::load(&self.paths, &self.env),
         };
         let loaded = loaded.map_err(|error| Error::invalid(error.message).hint(error.hint))?;
-        let here = Arc::new(here(&self.paths, &self.env, loaded, self.known(None).as_deref())?);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
-            known.retain(|directory, _| directory.is_none());
-        }
-        known.insert(directory.map(Path::to_owned), here.clone());
+        let like = self.known(None).map(|known| known.here);
+        let here = Arc::new(here(&self.paths, &self.env, loaded, like.as_deref())?);
+        self.keep(directory, &here, looked);
         Ok(here)
     }
 
     fn look(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+        let now = Instant::now();
         match self.known(directory) {
-            Some(here) if here.loaded.is_current() => Ok(here),
+            Some(known) if now - known.looked < GLANCE => Ok(known.here),
+            Some(Known { here, .. }) if here.loaded.is_current() => {
+                self.keep(directory, &here, now);
+                Ok(here)
+            }
             _ => self.read(directory),
         }
     }
@@ -57,11 +79,11 @@ impl Directories {
 impl Settings for Directories {
     /// Broken settings of a gateway that runs change nothing until they are mended.
     fn global(&self) -> Arc<Here> {
-        self.known(None).expect("read when this was opened, and never taken out")
+        self.known(None).expect("read when this was opened, and never taken out").here
     }
 
     fn at(&self, directory: &Path) -> Result<Arc<Here>, Error> {
-        self.known(Some(directory)).map_or_else(|| self.read(Some(directory)), Ok)
+        self.known(Some(directory)).map_or_else(|| self.read(Some(directory)), |known| Ok(known.here))
     }
 
     fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error> {

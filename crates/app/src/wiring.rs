@@ -36,7 +36,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         worktrees: worktrees(home),
     });
     let identity = Identity { version: VERSION.into(), fingerprint: home.fingerprint(), implicit };
-    Ok(Gateway::new(runtime, identity, &directory).with_inbound(inbound(home)))
+    Ok(Gateway::new(runtime, identity, &directory, inbound(home)))
 }
 
 /// What becomes of mail from other gateways.

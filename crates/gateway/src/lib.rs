@@ -47,11 +47,22 @@ pub struct Identity {
 
 /// Answers methods. Cloning shares it.
 #[derive(Clone)]
-pub struct Gateway {
+pub struct Gateway(Arc<Parts>);
+
+impl std::ops::Deref for Gateway {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// What a gateway is made of.
+pub struct Parts {
     runtime: Runtime,
-    identity: Arc<Identity>,
+    identity: Identity,
     /// Where a session without a directory works.
-    home: Arc<str>,
+    home: String,
     started: Instant,
     stop: CancellationToken,
     /// Calls that change something: they run to their end though the caller hangs up.
@@ -60,8 +71,8 @@ pub struct Gateway {
     streams: TaskTracker,
     metrics: Arc<Metrics>,
     /// The description of what is served, once somebody has asked for it.
-    described: Arc<OnceLock<Arc<str>>>,
-    inbound: Arc<Inbound>,
+    described: OnceLock<Arc<str>>,
+    inbound: Inbound,
 }
 
 /// What becomes of mail from other gateways.
@@ -75,27 +86,20 @@ pub struct Inbound {
 }
 
 impl Gateway {
-    pub fn new(runtime: Runtime, identity: Identity, home: &str) -> Self {
+    pub fn new(runtime: Runtime, identity: Identity, home: &str, inbound: Inbound) -> Self {
         let metrics = Arc::new(Metrics::new(runtime.store().clone()));
-        Self {
+        Self(Arc::new(Parts {
             runtime,
-            identity: Arc::new(identity),
+            identity,
             home: home.into(),
             started: Instant::now(),
             stop: CancellationToken::new(),
             changing: TaskTracker::new(),
             streams: TaskTracker::new(),
             metrics,
-            described: Arc::default(),
-            inbound: Arc::default(),
-        }
-    }
-
-    /// Says what becomes of mail from other gateways.
-    #[must_use]
-    pub fn with_inbound(mut self, inbound: Inbound) -> Self {
-        self.inbound = Arc::new(inbound);
-        self
+            described: OnceLock::new(),
+            inbound,
+        }))
     }
 
     pub fn runtime(&self) -> &Runtime {

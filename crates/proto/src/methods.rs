@@ -16,10 +16,12 @@ use serde_json::Value;
 use std::future::Future;
 
 mod board;
+mod lives;
 mod mail;
 mod settings;
 
 pub use board::*;
+pub use lives::*;
 pub use mail::*;
 pub use settings::*;
 
@@ -85,7 +87,8 @@ macro_rules! methods {
         {
             match name {
                 $($name => {
-                    let output = Handle::<$method>::handle(gateway, decode::<$input>(input)?).await?;
+                    // Boxed, or every call would carry the room that the largest method needs.
+                    let output = Box::pin(Handle::<$method>::handle(gateway, decode::<$input>(input)?)).await?;
                     serde_json::to_vec(&output).map_err(|e| Error::internal(e.to_string()))
                 })*
                 other => Err(unknown(other)),
@@ -113,6 +116,13 @@ methods! {
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
     "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
+    /// Stops a session and begins it anew: the same key, label, agent and directory, and an empty log. The old log stays
+    /// readable by its id.
+    "sessions.reset" SessionsReset(RetireInput) -> SessionInfo, Write;
+    /// Hides an idle session with all below it: they are listed no more and take no letters, and stay readable by id.
+    "sessions.archive" SessionsArchive(RetireInput) -> Retired, Write;
+    /// Stops and hides a session with all below it, and gives its key and label back. Nothing is purged.
+    "sessions.delete" SessionsDelete(RetireInput) -> Retired, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
     "agent" Agent(AgentInput) -> Accepted, Write;
     /// Waits for a run's end; `timeout` means only that the wait ended.
@@ -123,6 +133,8 @@ methods! {
     "chat.history" ChatHistory(HistoryInput) -> History, Read;
     /// Stops what a session is doing, with everything below it.
     "chat.abort" ChatAbort(AbortInput) -> Aborted, Write;
+    /// Writes into a session's log what its model did not say. No model is asked.
+    "chat.inject" ChatInject(InjectInput) -> Injected, Admin;
     /// Starts a session that works on a task: below another one, or on its own.
     "sessions.spawn" SessionsSpawn(SpawnInput) -> SpawnOutput, Write;
     /// Sends a message into a session and waits for its answer.
@@ -163,6 +175,8 @@ methods! {
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
     /// Agents that can be used in a directory, or everywhere.
     "agents.list" AgentsList(InDirectory) -> AgentsOutput, Read;
+    /// Models that can be named in a directory, or everywhere, and which one is used when nobody names one.
+    "models.list" ModelsList(InDirectory) -> ModelsOutput, Read;
     /// The settings that hold in a directory, or everywhere. Secrets are blanked.
     "config.get" ConfigGet(ConfigInput) -> ConfigOutput, Admin;
     /// Every setting that holds there, with where it came from. Secrets are blanked.
@@ -469,6 +483,13 @@ pub struct PatchInput {
     pub agent_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Among the sessions of its agent; an empty one takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Label>")]
+    pub label: Option<String>,
+    /// The permission mode: `ask`, `accept-edits`, `plan` or `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<String>,
     /// The same key again changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]

@@ -75,6 +75,10 @@ shapes! {
     Directory { "type": "string", "pattern": r"^/[^\x00]*$" };
     /// The title of a task, which has an end.
     TaskTitle { "type": "string", "pattern": r"[^\s\x00-\x1f\x7f-\x9f]", "maxLength": 500 };
+    /// Whose a task can be.
+    TaskOwner { "type": "string", "pattern": r"^\s*[A-Za-z0-9_.:-]{1,240}\s*$" };
+    /// What a letter can be that is kept here.
+    KeptMail { "type": "string", "enum": ["queued", "delivered", "held", "refused", "expired"] };
     /// The `nextCursor` of a page of tasks: the last one's number.
     TaskCursor { "type": "string", "pattern": r"^[0-9]{1,18}$" };
     /// The `nextCursor` of a page.

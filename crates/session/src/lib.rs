@@ -23,6 +23,7 @@ mod mention;
 mod messages;
 mod patch;
 mod registry;
+mod retire;
 mod runtime;
 mod settings;
 mod slots;

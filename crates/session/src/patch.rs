@@ -1,11 +1,11 @@
 //! What a person changes about a session that is there: what it is called and what it runs as, and what it does first.
 //! Both reach it as letters.
 
-use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, visible};
-use proto::letter::{Abort, Reason, Switch};
-use proto::{Body, Error, LetterId, SessionId};
+use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, person, visible};
+use proto::letter::{Abort, Prompt, Reason, Switch};
+use proto::{Body, Error, LetterId, RunId, SessionId};
 use std::time::Duration;
-use store::Session;
+use store::{Post, Session};
 use tokio::time::Instant;
 
 /// How long a change is waited for. It is kept by then, and made when the session comes to it.
@@ -20,6 +20,12 @@ impl Runtime {
         }
         if let Some(model) = &change.model {
             here.model(model)?;
+        }
+        if let Some(mode) = &change.mode
+            && rules::mode::Mode::parse(mode).is_none()
+        {
+            return Err(Error::invalid(format!("there is no permission mode `{mode}`"))
+                .hint("there is `ask`, `accept-edits`, `plan` and `auto`"));
         }
         let agent = change.agent.map(|agent| agent.trim().to_ascii_lowercase());
         let change = Switch { agent, ..change };
@@ -36,6 +42,14 @@ impl Runtime {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Writes into a log what its model did not say. The same `run` again changes nothing.
+    pub async fn inject(&self, session: &SessionId, text: String, run: Option<RunId>) -> Result<RunId, Error> {
+        let run = run.unwrap_or_else(RunId::new);
+        let letter = person(&run, session, Body::Prompt(Prompt { spoken: true, ..Prompt::text(text) }));
+        self.post(vec![Post { letter, person: false, queue: Some(self.inner.limits.queue) }]).await?;
+        Ok(run)
     }
 
     /// Posts a prompt that does not wait for the run under way: that one is stopped. Both are one transaction.
@@ -57,4 +71,5 @@ fn is_made(change: &Switch, row: &Session) -> bool {
     same(&change.title, row.title.as_deref())
         && same(&change.agent, Some(&row.agent))
         && same(&change.model, row.model.as_deref())
+        && same(&change.mode, Some(crate::grant::Grant::read(&row.policy).mode.as_str()))
 }

@@ -882,7 +882,7 @@ impl Inner {
     }
 }
 
-fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
+pub(crate) fn person(run: &RunId, to: &SessionId, body: Body) -> Letter {
     Letter {
         id: run.letter(),
         to: to.clone(),

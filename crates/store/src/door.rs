@@ -132,6 +132,9 @@ pub enum Error {
     Unread(SessionId),
     #[error("no session `{0}`")]
     NoSession(SessionId),
+    /// It works, or has letters to read.
+    #[error("session `{0}` is busy")]
+    Busy(SessionId),
     /// A key, label or letter id is taken.
     #[error("{what} is taken by `{holder}`")]
     Taken { what: String, holder: String },
@@ -186,6 +189,7 @@ impl Error {
                 "nothing was changed; copy the file away, then run `convoke db check` for the details".into()
             }
             Self::Newer { .. } => "use the newer convoke that wrote it, or another CONVOKE_HOME".into(),
+            Self::Busy(_) => "wait for it, or stop it: `convoke kill`".into(),
             Self::Outdated { .. } => "start the gateway once to bring it up to date: `convoke serve`".into(),
             Self::Board(refused) => refused.hint()?.into(),
             Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
@@ -205,6 +209,7 @@ impl From<Error> for proto::Error {
             Error::Taken { .. }
             | Error::Unread(_)
             | Error::Fenced(_)
+            | Error::Busy(_)
             | Error::Repeated { .. }
             | Error::Released { .. } => Code::Conflict,
             Error::Board(refused) => refused.code(),
@@ -364,6 +369,10 @@ pub struct Mail {
     pub at: Millis,
     /// The caller's idempotency key: a second delivery with it changes nothing and is `Repeated`.
     pub once: Option<Once>,
+    /// Sessions to put away, before any are opened.
+    pub retire: Vec<Retire>,
+    /// Sessions that get another label, or none.
+    pub label: Vec<(SessionId, Option<String>)>,
     pub open: Vec<Session>,
     pub post: Vec<Post>,
     /// Letters to keep back until a person lets them in.
@@ -374,6 +383,15 @@ pub struct Mail {
     pub send: Vec<Parcel>,
     /// What they have, or will never take: out of the outbox.
     pub sent: Vec<LetterId>,
+}
+
+/// A session to put away with all below it: they stay readable by their ids, are listed no more, and no letter reaches
+/// them. `Busy` while one of them works or has unread letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retire {
+    pub session: SessionId,
+    /// Its key and its label are given back, for another to take.
+    pub free: bool,
 }
 
 /// A call that counts once, and what its caller is told however often it comes.

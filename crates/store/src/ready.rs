@@ -3,7 +3,7 @@
 
 use crate::{
     Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
-    Release, RowChange, RunChange, Session, WaitChange,
+    Release, Retire, RowChange, RunChange, Session, WaitChange,
 };
 use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
 use proto::{AskId, BoardTask, Body, Class, Entry, Letter, LetterId, Millis, RunId, SessionId, Status};
@@ -19,6 +19,8 @@ pub(crate) struct Ready {
     pub(crate) entries: Vec<Arc<str>>,
     pub(crate) consume: Vec<Consume>,
     pub(crate) expect_unread: Option<u32>,
+    pub(crate) retire: Vec<Retire>,
+    pub(crate) label: Vec<(SessionId, Option<String>)>,
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Posting>,
     pub(crate) hold: Vec<Holding>,
@@ -115,6 +117,8 @@ impl Ready {
             consume: consume.collect(),
             entries: batch.entries.iter().map(|entry| Ok(text(entry)?.into())).collect::<Result<_, Error>>()?,
             expect_unread: batch.expect_unread,
+            retire: Vec::new(),
+            label: Vec::new(),
             open: batch.open,
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: Vec::new(),
@@ -138,6 +142,8 @@ impl Ready {
             entries: Vec::new(),
             consume: Vec::new(),
             expect_unread: None,
+            retire: mail.retire,
+            label: mail.label,
             open: mail.open,
             post: mail.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
             hold: mail.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,

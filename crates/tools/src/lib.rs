@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod agents_list;
 pub mod answer;
+pub mod apply_patch;
 pub mod bash;
 pub mod board_add;
 pub mod board_claim;
@@ -59,6 +60,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &bash::Bash,
     &write::Write,
     &edit::Edit,
+    &apply_patch::ApplyPatch,
     &task::Task,
     &agent::Agent,
     &send_message::SendMessage,

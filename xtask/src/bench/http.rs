@@ -94,23 +94,31 @@ impl Connection {
     }
 
     async fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
-        let head = self.head().await?;
-        let length = content_length(&head).context("an answer does not say how long it is")?;
-        while self.unread.len() < length {
+        let head = self.head_length().await?;
+        let (good, length) = {
+            let head = std::str::from_utf8(&self.unread[..head]).context("the head of an answer is not text")?;
+            (head.starts_with("HTTP/1.1 200"), content_length(head).context("an answer does not say how long it is")?)
+        };
+        while self.unread.len() < head + length {
             self.fill().await?;
         }
-        let rest = self.unread.split_off(length);
-        let body = std::mem::replace(&mut self.unread, rest);
-        ensure!(head.starts_with("HTTP/1.1 200"), "the gateway refused: {}", String::from_utf8_lossy(&body));
+        let body = self.unread[head..head + length].to_vec();
+        self.unread.drain(..head + length);
+        ensure!(good, "the gateway refused: {}", String::from_utf8_lossy(&body));
         Ok(body)
     }
 
     async fn head(&mut self) -> anyhow::Result<String> {
+        let length = self.head_length().await?;
+        let head = self.unread.drain(..length).collect();
+        String::from_utf8(head).context("the head of an answer is not text")
+    }
+
+    /// Up to and with the empty line.
+    async fn head_length(&mut self) -> anyhow::Result<usize> {
         loop {
             if let Some(end) = find(&self.unread, b"\r\n\r\n") {
-                let rest = self.unread.split_off(end + 4);
-                let head = std::mem::replace(&mut self.unread, rest);
-                return Ok(String::from_utf8_lossy(&head).into_owned());
+                return Ok(end + 4);
             }
             ensure!(self.unread.len() < MAX_HEAD, "the head of an answer is too long");
             self.fill().await?;
@@ -118,7 +126,7 @@ impl Connection {
     }
 
     async fn fill(&mut self) -> anyhow::Result<()> {
-        self.unread.reserve(16 * 1024);
+        self.unread.reserve(4 * 1024);
         let read = self.stream.read_buf(&mut self.unread).await.context("the connection broke")?;
         if read == 0 {
             bail!("the gateway closed a connection");

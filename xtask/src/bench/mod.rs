@@ -14,6 +14,7 @@ mod list;
 mod mail;
 mod measure;
 mod memory;
+mod minds;
 mod prompts;
 mod report;
 mod rows;
@@ -47,6 +48,9 @@ const FIGURES: &[Figure] = &[
     Figure { names: &["step_ms"], measure: steps::step },
     Figure { names: &["bash_step_ms"], measure: steps::bash_step },
     Figure { names: &["step_2000_ratio"], measure: steps::late_steps },
+    Figure { names: &["wires_ratio", "wires_2000_ratio"], measure: steps::wires },
+    Figure { names: &["argument_100k_ratio", "argument_100k_ms"], measure: minds::argument },
+    Figure { names: &["config_eight_layers_ms"], measure: minds::layers },
     Figure { names: &["append_ratio", "append_per_s"], measure: append::append },
     Figure { names: &["child_first_request_ms", "child_back_ms"], measure: children::one },
     Figure { names: &["children_8_last_ms"], measure: children::eight },

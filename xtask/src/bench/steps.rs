@@ -8,7 +8,7 @@ use super::report::Row;
 use anyhow::ensure;
 use serde_json::{Value, json};
 use std::ops::Range;
-use testkit::{FakeModel, Options, Received, Reply, RepoDir, TempHome};
+use testkit::{FakeModel, Options, Received, Reply, RepoDir, TempHome, Wire};
 
 const SHORT: usize = 150;
 
@@ -47,22 +47,53 @@ pub(super) fn bash_step(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
 /// The last steps of a long session against its first.
 pub(super) fn late_steps(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let times = steps_of(bench, LONG, 3, &READ)?;
-    let pick = |steps: &Range<usize>| times.iter().flat_map(|session| session[steps.clone()].to_vec()).collect();
-    let (early, late) = (median(pick(&EARLY))?, median(pick(&LATE))?);
-    eprintln!("  early {early:.2} ms, late {late:.2} ms");
+    let (early, late) = early_and_late(bench, Wire::OpenAiChat, 3)?;
     Ok(vec![Row::info("step_2000_ratio", late / early, "").at_most(1.2)])
 }
 
-/// The time of each step, of sessions one after another. Place 0 is the step behind the first reply.
+/// The same on every wire: none much slower than the others, none slower at its end than at its beginning.
+pub(super) fn wires(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    let times = Wire::ALL.iter().map(|wire| early_and_late(bench, *wire, 2)).collect::<anyhow::Result<Vec<_>>>()?;
+    let most = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
+    let least = |values: &[f64]| values.iter().copied().fold(f64::MAX, f64::min);
+    let late: Vec<f64> = times.iter().map(|(_, late)| *late).collect();
+    let growth: Vec<f64> = times.iter().map(|(early, late)| late / early).collect();
+    Ok(vec![
+        Row::info("wires_ratio", most(&late) / least(&late), "").at_most(1.3),
+        Row::info("wires_2000_ratio", most(&growth), "").at_most(1.2),
+    ])
+}
+
+fn early_and_late(bench: &Bench, wire: Wire, sessions: usize) -> anyhow::Result<(f64, f64)> {
+    let times = steps_on(bench, wire, LONG, sessions, &READ)?;
+    let pick = |steps: &Range<usize>| times.iter().flat_map(|session| session[steps.clone()].to_vec()).collect();
+    let (early, late) = (median(pick(&EARLY))?, median(pick(&LATE))?);
+    eprintln!("  {}: early {early:.2} ms, late {late:.2} ms", wire.as_str());
+    Ok((early, late))
+}
+
 fn steps_of(bench: &Bench, steps: usize, sessions: usize, work: &'static Work) -> anyhow::Result<Vec<Vec<f64>>> {
+    steps_on(bench, Wire::OpenAiChat, steps, sessions, work)
+}
+
+/// The time of each step, of sessions one after another. Place 0 is the step behind the first reply.
+fn steps_on(
+    bench: &Bench,
+    wire: Wire,
+    steps: usize,
+    sessions: usize,
+    work: &'static Work,
+) -> anyhow::Result<Vec<Vec<f64>>> {
     let script = move |received: &Received| match received.n % (steps + 1) {
         n if n == steps => Reply::text("done"),
         n => Reply::calls([(work.tool, (work.input)(n))]),
     };
     let (fake, repo) = (FakeModel::with(Options { keep: 1 }, script), RepoDir::new());
     let model = json!({ "test": { "context": 1_000_000_000, "output": 8_000 } });
-    let home = TempHome::new(&fake).config_json(json!({ "provider": { "fake": { "models": model } } }));
+    // Where the vendor's own library would be pointed to.
+    let base = if wire == Wire::Anthropic { fake.origin() } else { fake.base_url() };
+    let provider = json!({ "wire": wire.as_str(), "base_url": base, "models": model });
+    let home = TempHome::new(&fake).config_json(json!({ "provider": { "fake": provider } }));
     let gateway = Gateway::start(&bench.program, &home)?;
     for _ in 0..sessions {
         gateway.run("do it again and again", repo.path())?;

@@ -1,8 +1,8 @@
-//! `agents.list`: who can be asked.
+//! `agents.list`, `models.list`: who can be asked.
 
 use crate::Gateway;
 use proto::Error;
-use proto::methods::{AgentsList, AgentsOutput, Handle, InDirectory};
+use proto::methods::{AgentsList, AgentsOutput, Handle, InDirectory, ModelRow, ModelsList, ModelsOutput};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,5 +18,24 @@ impl Handle<AgentsList> for Gateway {
     async fn handle(&self, input: InDirectory) -> Result<AgentsOutput, Error> {
         let here = self.here(input.cwd.as_deref())?;
         Ok(AgentsOutput { agents: here.agents.list().map(session::Profile::row).collect() })
+    }
+}
+
+impl Handle<ModelsList> for Gateway {
+    async fn handle(&self, input: InDirectory) -> Result<ModelsOutput, Error> {
+        let here = self.here(input.cwd.as_deref())?;
+        let models = here.models.list(&here.default_model).into_iter().map(|model| ModelRow {
+            name: model.name,
+            provider: model.provider,
+            model: model.model,
+            wire: model.wire.to_owned(),
+            context: model.context,
+            output: model.output,
+            cost: model.cost.and_then(|cost| serde_json::to_value(cost).ok()),
+            reasoning: model.reasoning,
+            images: model.images,
+            key: model.key,
+        });
+        Ok(ModelsOutput { default: here.default_model.clone(), models: models.collect() })
     }
 }

@@ -5,7 +5,8 @@ use crate::Gateway;
 use proto::Error;
 use proto::message::History;
 use proto::methods::{
-    AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInput, ChatSend, Handle, HistoryInput, Queue,
+    AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInject, ChatInput, ChatSend, Handle, HistoryInput,
+    InjectInput, Injected, Queue,
 };
 use session::NewPrompt;
 
@@ -38,5 +39,14 @@ impl Handle<ChatAbort> for Gateway {
         let session = self.named(&input.reference).await?.id;
         let aborted = self.runtime.abort(&session, input.run_id).await?;
         Ok(Aborted { session_id: session, aborted })
+    }
+}
+
+impl Handle<ChatInject> for Gateway {
+    async fn handle(&self, input: InjectInput) -> Result<Injected, Error> {
+        let session = self.named(&input.reference).await?.id;
+        let run = super::agent::run_id(input.idempotency_key)?;
+        let run_id = self.runtime.inject(&session, super::agent::text(input.message)?, run).await?;
+        Ok(Injected { session_id: session, run_id })
     }
 }

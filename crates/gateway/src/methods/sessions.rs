@@ -3,9 +3,10 @@
 use crate::{Gateway, reference};
 use proto::letter::Switch;
 use proto::methods::{
-    Accepted, CompactInput, CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, Selector,
-    SessionInfo, SessionsCompact, SessionsCreate, SessionsFork, SessionsGet, SessionsList, SessionsPatch,
-    SessionsResolve, SessionsStatus, SessionsTree, StatusInput, StatusReport, TreeInput, TreeOutput, TreeRow,
+    Accepted, CompactInput, CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, RetireInput,
+    Retired, Selector, SessionInfo, SessionsArchive, SessionsCompact, SessionsCreate, SessionsDelete, SessionsFork,
+    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve, SessionsStatus, SessionsTree,
+    StatusInput, StatusReport, TreeInput, TreeOutput, TreeRow,
 };
 use proto::{Error, SessionId};
 use session::NewSession;
@@ -87,10 +88,17 @@ impl Handle<SessionsPatch> for Gateway {
             title: input.title.as_deref().map(proto::key::title).transpose()?,
             agent: input.agent_id,
             model: input.model,
+            mode: input.permission,
             ..Switch::default()
         };
+        let label =
+            input.label.map(|label| if label.is_empty() { Ok(None) } else { proto::key::label(&label).map(Some) });
+        let label = label.transpose()?;
         let once = super::agent::chosen(input.idempotency_key)?;
         let session = self.named(&input.reference).await?.id;
+        if let Some(label) = label {
+            self.runtime.relabel(&session, label).await?;
+        }
         if let Some(paused) = input.paused {
             self.runtime.pause(&session, paused).await?;
         }
@@ -117,5 +125,29 @@ impl Handle<SessionsCompact> for Gateway {
         let run = super::agent::run_id(input.idempotency_key)?;
         let posted = self.runtime.compact(session, input.instructions.as_deref(), run).await?;
         Ok(super::agent::accepted(self, posted, None))
+    }
+}
+
+impl Handle<SessionsReset> for Gateway {
+    async fn handle(&self, input: RetireInput) -> Result<SessionInfo, Error> {
+        let session = self.named(&input.reference).await?.id;
+        let heir = self.runtime.reset(&session, super::agent::chosen(input.idempotency_key)?).await?;
+        self.runtime.directory().info(heir).await
+    }
+}
+
+impl Handle<SessionsArchive> for Gateway {
+    async fn handle(&self, input: RetireInput) -> Result<Retired, Error> {
+        let session_id = self.named(&input.reference).await?.id;
+        self.runtime.archive(&session_id, super::agent::chosen(input.idempotency_key)?).await?;
+        Ok(Retired { session_id, archived: true })
+    }
+}
+
+impl Handle<SessionsDelete> for Gateway {
+    async fn handle(&self, input: RetireInput) -> Result<Retired, Error> {
+        let session_id = self.named(&input.reference).await?.id;
+        self.runtime.delete(&session_id, super::agent::chosen(input.idempotency_key)?).await?;
+        Ok(Retired { session_id, archived: true })
     }
 }

@@ -3,6 +3,7 @@
 mod doors;
 mod events;
 mod hostile;
+mod lives;
 mod methods;
 mod oversight;
 mod threats;
@@ -10,7 +11,7 @@ mod tls;
 mod web_socket;
 
 use client::Client;
-use convoke_gateway::{Gateway, Identity, Listen, Serve, Socket, Tcp, serve, tokens};
+use convoke_gateway::{Gateway, Identity, Inbound, Listen, Serve, Socket, Tcp, serve, tokens};
 use proto::SessionId;
 use proto::entry::{Entry, Notice};
 use proto::methods::Scope;
@@ -74,7 +75,7 @@ impl World {
             worktrees: tools::worktree::Settings::default(),
         });
         let identity = Identity { version: "9.9.9".into(), fingerprint: "print".into(), implicit: true };
-        let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap());
+        let gateway = Gateway::new(runtime, identity, dir.path().to_str().unwrap(), Inbound::default());
         let path = dir.path().join("run/s.sock");
         let socket = Socket::bind(&path).unwrap();
         let serving = tokio::spawn(serve(gateway.clone(), socket, options));

@@ -199,6 +199,7 @@ async fn a_session_is_patched_and_runs_as_that_from_then_on() {
         agent_id: Some("Plan".into()),
         model: Some("offline/other".into()),
         idempotency_key: Some("once".into()),
+        ..PatchInput::default()
     };
     let info = world.client.call::<SessionsPatch>(patch.clone()).await.unwrap();
     assert_eq!((info.title.as_deref(), info.agent.as_str()), (Some("The plan"), "plan"));

@@ -1,6 +1,6 @@
 //! The board of a tree, as methods and tools are asked for it (C7).
 
-use crate::shape::{Chosen, Ref, TaskCursor, TaskTitle};
+use crate::shape::{Chosen, Ref, TaskCursor, TaskOwner, TaskTitle};
 use crate::{BoardTask, SessionId, TaskState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ pub struct BoardListInput {
     pub states: Vec<TaskState>,
     /// Only tasks of this owner: a session's id, or `person`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TaskOwner>")]
     pub owner: Option<String>,
     /// Only this task.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +44,7 @@ pub struct BoardPage {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(extend("required" = ["title"]))]
 pub struct BoardAddInput {
     /// Any session of the tree; the newest root without it.
     #[serde(alias = "ref", skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Mail between sessions, as methods and tools show it (C3, C4).
 
-use crate::shape::{Chosen, Foreign, MailWords, PageCursor, Ref, SocketPath, Words};
+use crate::shape::{Chosen, Foreign, KeptMail, MailWords, PageCursor, Ref, SocketPath, Words};
 use crate::{LetterId, Millis, SessionId, Status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,7 @@ pub enum MailState {
 pub struct MessagesInput {
     /// `held`, `queued`, `delivered`, `refused` or `expired`; all of them without it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<KeptMail>")]
     pub state: Option<MailState>,
     /// Only mail to or from this session.
     #[serde(alias = "ref", skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,7 @@ mod letters;
 mod limits;
 mod mail;
 mod pauses;
+mod retire;
 mod todo;
 mod tool_search;
 mod turns;

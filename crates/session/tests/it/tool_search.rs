@@ -20,7 +20,7 @@ fn system(received: &Received) -> String {
     received.body()["messages"][0]["content"].as_str().unwrap().to_owned()
 }
 
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 15] = [
     "read",
     "list",
     "glob",
@@ -28,6 +28,7 @@ const SHOWN: [&str; 14] = [
     "bash",
     "write",
     "edit",
+    "apply_patch",
     "task",
     "agent",
     "send_message",

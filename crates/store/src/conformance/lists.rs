@@ -2,7 +2,7 @@
 
 use super::Bed;
 use super::bed::{child, control, fork, prompt, root, take, worktree};
-use crate::{Batch, Error, Find, Mail, PageKey, Query, RowChange, Scope, Session};
+use crate::{Batch, Error, Find, Mail, PageKey, Query, Retire, RowChange, Scope, Session};
 use proto::{Class, Status, Usage};
 
 async fn try_open(bed: &Bed, session: Session) -> Result<(), Error> {
@@ -43,6 +43,60 @@ pub async fn a_label_belongs_to_one_live_session(bed: Bed) {
     // An archived one does not keep it.
     bed.open(Session { label: Some("old".into()), archived: true, ..root("f") }).await;
     bed.open(Session { label: Some("old".into()), ..root("g") }).await;
+}
+
+async fn try_retire(bed: &Bed, session: &Session, free: bool, open: Vec<Session>) -> Result<(), Error> {
+    let retire = vec![Retire { session: session.id.clone(), free }];
+    bed.store.deliver(Mail { at: 1, retire, open, ..Mail::default() }).await.map(drop)
+}
+
+pub async fn what_is_put_away_is_out_of_reach_with_all_below(bed: Bed) {
+    let (top, other) = (bed.root("a").await, bed.root("b").await);
+    let below = bed.open(child(&top, "c")).await;
+    bed.status(&below, Status::Running).await;
+    let busy = try_retire(&bed, &top, false, Vec::new()).await;
+    assert!(matches!(busy, Err(Error::Busy(id)) if id == below.id));
+    assert!(!bed.row(&top).await.archived);
+    bed.status(&below, Status::Done).await;
+    try_retire(&bed, &top, false, Vec::new()).await.unwrap();
+    assert!(bed.row(&top).await.archived && bed.row(&below).await.archived && !bed.row(&other).await.archived);
+    let listed = bed.store.list(&Query { limit: 10, ..Query::default() }).await.unwrap().sessions;
+    assert_eq!(listed.iter().map(|row| &row.id).collect::<Vec<_>>(), [&other.id]);
+    assert!(matches!(bed.post(prompt(&below, Class::Request)).await, Err(Error::NoSession(_))));
+    let gone = try_retire(&bed, &root("never"), false, Vec::new()).await;
+    assert!(matches!(gone, Err(Error::NoSession(_))));
+}
+
+pub async fn a_key_that_was_given_back_is_taken_in_the_same_moment(bed: Bed) {
+    let labelled = || Session { label: Some("ci".into()), ..root("a") };
+    let old = bed.open(labelled()).await;
+    // Letters that nobody read keep it where it is.
+    let letter = bed.post(prompt(&old, Class::Request)).await.unwrap().letter;
+    let heir = labelled();
+    assert!(matches!(try_retire(&bed, &old, true, vec![heir.clone()]).await, Err(Error::Busy(_))));
+    assert!(bed.store.session(&heir.id).await.unwrap().is_none());
+    bed.commit(&old, take(&[&letter])).await.unwrap();
+    bed.status(&old, Status::Idle).await;
+    try_retire(&bed, &old, true, vec![heir.clone()]).await.unwrap();
+    let found = bed.store.find(&Find::Key(heir.key.clone())).await.unwrap();
+    assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [&heir.id]);
+    let old = bed.row(&old).await;
+    assert_eq!((old.key, old.label), (format!("{}:was:{}", heir.key, old.id), None));
+}
+
+pub async fn a_label_is_given_and_taken_away(bed: Bed) {
+    let (one, two) = (bed.root("a").await, bed.root("b").await);
+    let relabel = async |session: &Session, label: Option<&str>| {
+        let label = vec![(session.id.clone(), label.map(str::to_owned))];
+        bed.store.deliver(Mail { at: 1, label, ..Mail::default() }).await.map(drop)
+    };
+    relabel(&one, Some("ci")).await.unwrap();
+    relabel(&one, Some("ci")).await.unwrap();
+    assert!(matches!(relabel(&two, Some("ci")).await, Err(Error::Taken { .. })));
+    assert_eq!((bed.row(&one).await.label.as_deref(), bed.row(&two).await.label), (Some("ci"), None));
+    relabel(&one, None).await.unwrap();
+    relabel(&two, Some("ci")).await.unwrap();
+    assert!(matches!(relabel(&root("never"), Some("x")).await, Err(Error::NoSession(_))));
 }
 
 pub async fn a_name_belongs_to_one_live_agent_of_a_tree(bed: Bed) {

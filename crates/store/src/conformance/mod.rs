@@ -104,6 +104,9 @@ macro_rules! every_rule {
             // sessions
             keys_and_ids_are_unique,
             a_label_belongs_to_one_live_session,
+            a_label_is_given_and_taken_away,
+            what_is_put_away_is_out_of_reach_with_all_below,
+            a_key_that_was_given_back_is_taken_in_the_same_moment,
             a_name_belongs_to_one_live_agent_of_a_tree,
             an_opened_session_starts_empty,
             relatives_must_exist,

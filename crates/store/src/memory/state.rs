@@ -5,7 +5,7 @@ use super::purses;
 use super::table::Table;
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere, rests};
-use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, Retire, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::{Purse, Report};
 use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
@@ -134,6 +134,12 @@ impl State {
         if let Some((session, fence)) = &work.by {
             (epoch, seq) = self.write_log(session, *fence, work)?;
         }
+        for retire in &work.retire {
+            self.retire(retire, work.at)?;
+        }
+        for (session, label) in &work.label {
+            self.relabel(session, label.as_deref())?;
+        }
         for session in &work.open {
             self.open(session)?;
         }
@@ -167,6 +173,36 @@ impl State {
             }
         }
         Ok(Done { epoch, seq, receipts, returned, task: None })
+    }
+
+    fn relabel(&mut self, session: &SessionId, label: Option<&str>) -> Result<(), Error> {
+        let owner = self.known(session)?.owner.clone();
+        self.sessions.change(session, |row| row.session.label = None);
+        if let Some(label) = label {
+            self.check_label(label, &owner)?;
+            self.sessions.change(session, |row| row.session.label = Some(label.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, retire: &Retire, at: Millis) -> Result<(), Error> {
+        let path = self.known(&retire.session)?.path.clone();
+        let below = self.sessions.rows().values().map(|row| &row.session).filter(|row| row.path.starts_with(&path));
+        let below: Vec<Session> = below.cloned().collect();
+        if let Some(busy) = below.iter().find(|row| row.status.is_busy() || row.pending > 0) {
+            return Err(Error::Busy(busy.id.clone()));
+        }
+        for row in &below {
+            self.sessions.change(&row.id, |row| row.session.archived = true);
+            self.return_tasks(&row.id, at);
+        }
+        if retire.free {
+            self.sessions.change(&retire.session, |row| {
+                row.session.key = format!("{}:was:{}", row.session.key, row.session.id);
+                row.session.label = None;
+            });
+        }
+        Ok(())
     }
 
     fn send(&mut self, parcel: &Parcel) {
@@ -222,7 +258,9 @@ impl State {
 
     fn open(&mut self, session: &Session) -> Result<(), Error> {
         self.check_names(session)?;
-        self.check_label(session)?;
+        if let Some(label) = &session.label {
+            self.check_label(label, &session.owner)?;
+        }
         self.check_name(session)?;
         let mut session = session.clone();
         (session.pending, session.seq) = (0, 0);
@@ -256,9 +294,8 @@ impl State {
         Ok(())
     }
 
-    fn check_label(&mut self, session: &Session) -> Result<(), Error> {
-        let Some(label) = &session.label else { return Ok(()) };
-        let holds = |row: &&Row| row.session.owner == session.owner && row.session.label.as_ref() == Some(label);
+    fn check_label(&mut self, label: &str, owner: &str) -> Result<(), Error> {
+        let holds = |row: &&Row| row.session.owner == owner && row.session.label.as_deref() == Some(label);
         let Some(holder) = self.sessions.rows().values().find(holds) else { return Ok(()) };
         let holder = holder.session.clone();
         if is_live(&holder) {

@@ -4,10 +4,11 @@
 
 use super::fault::Result;
 use super::purses;
+use super::read::below;
 use super::value::{int, json, session_id, status, text, word};
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, rests};
-use crate::{Error, Fence, Kept, Once, Receipt, RowChange, RunChange, RunEnd, Session, WaitChange};
+use crate::{Error, Fence, Kept, Once, Receipt, Retire, RowChange, RunChange, RunEnd, Session, WaitChange};
 use proto::letter::Purse;
 use proto::{Class, Millis, RunId, SessionId, Status, Usage};
 use rusqlite::types::Value;
@@ -253,6 +254,12 @@ impl Desk<'_> {
     }
 
     fn open_and_post(&self, work: &Ready) -> Result<Vec<Receipt>> {
+        for retire in &work.retire {
+            self.retire(retire)?;
+        }
+        for (session, label) in &work.label {
+            self.relabel(session, label.as_deref())?;
+        }
         for session in &work.open {
             self.open(session)?;
         }
@@ -281,9 +288,50 @@ impl Desk<'_> {
         Ok(receipts)
     }
 
+    fn relabel(&self, session: &SessionId, label: Option<&str>) -> Result<()> {
+        let owner = self.one::<String>("SELECT owner FROM sessions WHERE id = ?1", [session.as_str()])?;
+        let Some(owner) = owner else { return Err(Error::NoSession(session.clone()).into()) };
+        // Given back first: whoever has it already may keep it.
+        self.run("UPDATE sessions SET label = NULL WHERE id = ?1", [session.as_str()])?;
+        if let Some(label) = label {
+            self.check_label(label, &owner)?;
+            self.run("UPDATE sessions SET label = ?2 WHERE id = ?1", [session.as_str(), label])?;
+        }
+        Ok(())
+    }
+
+    fn retire(&self, retire: &Retire) -> Result<()> {
+        let top = self
+            .connection
+            .prepare_cached("SELECT tree, path FROM sessions WHERE id = ?1")?
+            .query_row([retire.session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)));
+        let Some((tree, path)) = top.optional()? else { return Err(Error::NoSession(retire.session.clone()).into()) };
+        let [from, to] = below(&path);
+        let mut statement = self.connection.prepare_cached(
+            "SELECT s.id, s.status, h.pending FROM sessions s CROSS JOIN heads h ON h.n = s.n
+             WHERE s.tree = ?1 AND s.path >= ?2 AND s.path < ?3",
+        )?;
+        let mut rows = statement.query(params![tree, from, to])?;
+        while let Some(row) = rows.next()? {
+            let session = session_id(text(row, 0)?)?;
+            if status(text(row, 1)?)?.is_busy() || row.get::<_, u32>(2)? > 0 {
+                return Err(Error::Busy(session).into());
+            }
+            self.run("UPDATE sessions SET archived = 1 WHERE id = ?1", [session.as_str()])?;
+            self.return_tasks(&session, tree)?;
+        }
+        if retire.free {
+            let give_back = "UPDATE sessions SET key = key || ':was:' || id, label = NULL WHERE id = ?1";
+            self.run(give_back, [retire.session.as_str()])?;
+        }
+        Ok(())
+    }
+
     fn open(&self, session: &Session) -> Result<()> {
         self.check_names(session)?;
-        self.check_label(session)?;
+        if let Some(label) = &session.label {
+            self.check_label(label, &session.owner)?;
+        }
         self.check_name(session)?;
         self.check_fork(session)?;
         if let Some(parent) = &session.parent {
@@ -311,12 +359,11 @@ impl Desk<'_> {
     }
 
     /// A live holder keeps its label; one that ended or was archived loses it to the newcomer.
-    fn check_label(&self, session: &Session) -> Result<()> {
-        let Some(label) = &session.label else { return Ok(()) };
+    fn check_label(&self, label: &str, owner: &str) -> Result<()> {
         let holder = self
             .connection
             .prepare_cached("SELECT n, key, status, archived FROM sessions WHERE label = ?1 AND owner = ?2")?
-            .query_row([label, &session.owner], |row| {
+            .query_row([label, owner], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
             })
             .optional()?;

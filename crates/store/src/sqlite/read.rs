@@ -219,7 +219,7 @@ fn filter(query: &Query, clauses: &mut Clauses) {
 }
 
 /// The range of paths from a session down. A path ends with `/`, and `0` is the character after it.
-fn below(path: &str) -> [String; 2] {
+pub(super) fn below(path: &str) -> [String; 2] {
     [path.to_owned(), format!("{}0", path.strip_suffix('/').unwrap_or(path))]
 }
 

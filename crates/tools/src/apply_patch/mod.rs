@@ -1,0 +1,160 @@
+//! `apply_patch`: changes of several files, all or none.
+
+mod patch;
+#[cfg(test)]
+mod tests;
+
+use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx};
+use async_trait::async_trait;
+use patch::Change;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub struct ApplyPatch;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Args {
+    /// The patch, from `*** Begin Patch` to `*** End Patch`.
+    #[serde(alias = "input", alias = "patchText", alias = "patch_text")]
+    patch: String,
+}
+
+/// What a reader of the result can rely on.
+#[derive(Debug, Serialize)]
+struct Facts {
+    changed: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for ApplyPatch {
+    type Args = Args;
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>("apply_patch", include_str!("prompt.md")).aliases(&["ApplyPatch"]).permission("edit")
+    }
+
+    /// Every file it names. A patch that cannot be read names none, and is refused when it runs.
+    fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
+        let changes = patch::parse(&args.patch).unwrap_or_default();
+        let mut accesses = Vec::new();
+        for path in changes.iter().flat_map(Change::paths) {
+            let path = files::resolve(path, &cx.dir);
+            accesses.push(Access::new("edit", files::relative(&path, &cx.worktree)));
+            accesses.extend(files::outside(&path, Purpose::Write, cx));
+        }
+        accesses
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        let changes = patch::parse(&args.patch).map_err(Error::tell)?;
+        let (seen, dir, worktree) = (Arc::clone(&cx.files), cx.dir.clone(), cx.worktree.clone());
+        let (text, facts) = files::blocking("apply_patch", move || apply(&changes, &dir, &worktree, &seen)).await?;
+        Ok(Output::text(text).with(&facts))
+    }
+}
+
+/// One file as it is to be; without bytes it goes.
+struct Write {
+    path: PathBuf,
+    before: Option<Metadata>,
+    bytes: Option<Vec<u8>>,
+    told: String,
+}
+
+fn apply(changes: &[Change], dir: &Path, worktree: &Path, seen: &Seen) -> Result<(String, Facts), Error> {
+    let _alone = seen.writing();
+    let mut writes: Vec<Write> = Vec::new();
+    for change in changes {
+        writes.extend(plan(change, dir, worktree, seen)?);
+    }
+    let mut paths = BTreeSet::new();
+    if let Some(twice) = writes.iter().find(|write| !paths.insert(&write.path)) {
+        return Err(Error::tell(format!("`{}` is changed twice: put its changes together", twice.path.display())));
+    }
+    // Everything fits: from here on only the disk can say no.
+    let (mut told, mut changed) = (String::new(), Vec::new());
+    for write in &writes {
+        if let Err(error) = write.carry_out(seen) {
+            let done = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
+            return Err(Error::tell(format!("{error}; changed before that: {done}")));
+        }
+        told.push_str(&write.told);
+        told.push('\n');
+        changed.push(files::relative(&write.path, worktree));
+    }
+    Ok((told, Facts { changed }))
+}
+
+impl Write {
+    fn carry_out(&self, seen: &Seen) -> Result<(), Error> {
+        match &self.bytes {
+            Some(bytes) => {
+                let stamp = files::save(&self.path, bytes, self.before.as_ref())?;
+                seen.note(&self.path, stamp);
+                Ok(())
+            }
+            None => std::fs::remove_file(&self.path)
+                .map_err(|error| Error::tell(format!("cannot remove `{}`: {error}", self.path.display()))),
+        }
+    }
+}
+
+/// What one change comes to on the disk, or why it cannot be.
+fn plan(change: &Change, dir: &Path, worktree: &Path, seen: &Seen) -> Result<Vec<Write>, Error> {
+    let at = |path: &str| files::resolve(path, dir);
+    let shown = |path: &Path| files::relative(path, worktree);
+    match change {
+        Change::Add { path, body } => {
+            let path = new(at(path))?;
+            let told = format!("added `{}`", shown(&path));
+            Ok(vec![Write { path, before: None, bytes: Some(body.clone().into_bytes()), told }])
+        }
+        Change::Delete { path } => {
+            let path = at(path);
+            let before = known(&path, seen)?;
+            let told = format!("deleted `{}`", shown(&path));
+            Ok(vec![Write { path, before: Some(before), bytes: None, told }])
+        }
+        Change::Update { path, to, hunks } => {
+            let path = at(path);
+            let before = known(&path, seen)?;
+            let tell = |why: String| Error::tell(format!("`{}`: {why}", path.display()));
+            if before.len() > MAX_EDITED {
+                return Err(tell("too large to be changed here: use `bash`".into()));
+            }
+            let bytes = std::fs::read(&path).map_err(|error| files::missing(&path, &error))?;
+            let text = Text::decode(bytes).ok_or_else(|| tell("not UTF-8 text: use `bash`".into()))?;
+            let body = patch::apply(&text.body, hunks).map_err(tell)?;
+            let bytes = Some(text.encode(&body));
+            let Some(to) = to.as_deref().map(at).filter(|to| *to != path) else {
+                let told = format!("updated `{}`", shown(&path));
+                return Ok(vec![Write { path, before: Some(before), bytes, told }]);
+            };
+            let to = new(to)?;
+            let told = format!("moved `{}` to `{}`", shown(&path), shown(&to));
+            // The new one first: a crash in between leaves both, and never neither.
+            let made = Write { path: to, before: None, bytes, told };
+            Ok(vec![made, Write { path, before: Some(before), bytes: None, told: String::new() }])
+        }
+    }
+}
+
+fn new(path: PathBuf) -> Result<PathBuf, Error> {
+    match std::fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(path),
+        _ => Err(Error::tell(format!("`{}` exists: update it instead", path.display()))),
+    }
+}
+
+fn known(path: &Path, seen: &Seen) -> Result<Metadata, Error> {
+    let before = files::regular(path)?;
+    if seen.state(path, Stamp::of(&before)) == State::Changed {
+        return Err(Error::tell(format!("`{}` was changed since you read it: read it again", path.display())));
+    }
+    Ok(before)
+}

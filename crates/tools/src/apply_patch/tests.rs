@@ -1,0 +1,64 @@
+//! Tests of `apply_patch` as a whole; how lines are found is tested beside that.
+
+use super::ApplyPatch;
+use crate::read::Read;
+use crate::testing::Place;
+use serde_json::json;
+
+async fn call(place: &Place, files: &str) -> Result<String, String> {
+    place.call(&ApplyPatch, json!({ "patch": format!("*** Begin Patch\n{files}\n*** End Patch") })).await
+}
+
+#[tokio::test]
+async fn files_are_added_changed_moved_and_deleted() {
+    let place = Place::new();
+    place.file("a.txt", "one\r\ntwo\r\n");
+    place.file("old.txt", "x\n");
+    place.file("gone.txt", "y\n");
+    let patch = "*** Add File: deep/new.txt\n+hello\n*** Update File: a.txt\n one\n-two\n+2\n\
+                 *** Update File: old.txt\n*** Move to: moved.txt\n-x\n+z\n*** Delete File: gone.txt";
+    let told = call(&place, patch).await.unwrap();
+    assert_eq!(told, "added `deep/new.txt`\nupdated `a.txt`\nmoved `old.txt` to `moved.txt`\n\ndeleted `gone.txt`\n");
+    assert_eq!((place.content("deep/new.txt"), place.content("a.txt")), ("hello\n".into(), "one\r\n2\r\n".into()));
+    assert_eq!(place.content("moved.txt"), "z\n");
+    assert!(!place.dir().join("old.txt").exists() && !place.dir().join("gone.txt").exists());
+}
+
+#[tokio::test]
+async fn when_one_change_does_not_fit_none_is_made() {
+    let place = Place::new();
+    place.file("a.txt", "one\n");
+    place.file("b.txt", "two\n");
+    let update = "*** Update File: a.txt\n-one\n+1\n*** Add File: c.txt\n+x\n";
+    for (second, why) in [
+        ("*** Update File: b.txt\n-three\n+3", "not in the file"),
+        ("*** Add File: b.txt\n+x", "exists: update it instead"),
+        ("*** Delete File: d.txt", "d.txt"),
+        ("*** Update File: a.txt\n-one\n+2", "changed twice"),
+    ] {
+        let error = call(&place, &format!("{update}{second}")).await.unwrap_err();
+        assert!(error.contains(why), "{error}");
+        assert_eq!((place.content("a.txt"), place.content("b.txt")), ("one\n".into(), "two\n".into()));
+        assert!(!place.dir().join("c.txt").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_file_somebody_changed_must_be_read_again() {
+    let place = Place::new();
+    place.file("a.txt", "one\n");
+    place.call(&Read, json!({ "filePath": "a.txt" })).await.unwrap();
+    place.file("a.txt", "one\nand more\n");
+    let error = call(&place, "*** Update File: a.txt\n-one\n+1").await.unwrap_err();
+    assert!(error.contains("changed since you read it"), "{error}");
+}
+
+#[test]
+fn every_file_it_names_is_asked_for() {
+    let place = Place::new();
+    let patch =
+        "*** Begin Patch\n*** Update File: a.txt\n*** Move to: ../b.txt\n-x\n*** Delete File: c.txt\n*** End Patch";
+    let asked = place.asks(&ApplyPatch, json!({ "patch": patch }));
+    assert_eq!(asked.iter().filter(|asked| asked.starts_with("edit ")).count(), 3, "{asked:?}");
+    assert!(asked.iter().any(|asked| asked.starts_with("external_directory ")), "{asked:?}");
+}
