@@ -87,3 +87,20 @@ fn the_offline_model_sums_up_and_goes_on_too() {
     let history = world.convoke(["history", "off"]).code(0);
     assert!(history.stdout.contains("## Goal\nread README.md"), "{history:#?}");
 }
+
+#[test]
+fn a_session_whose_settings_say_so_is_not_summed_up_by_itself() {
+    let model = FakeModel::start();
+    let home = TempHome::new(&model).config_json(json!({ "compaction": { "auto": false } }));
+    let world = World { model, home, repo: RepoDir::new() };
+    world.model.push(Reply::text("hello"));
+    world.model.push(Reply::raw(400, r#"{"error":{"message":"too big","code":"context_length_exceeded"}}"#));
+    world.convoke(["run", "--label", "full", "begin"]).code(0);
+    world.convoke(["run", "-s", "full", "go on"]).code(1).says("make room with `/compact`");
+    assert_eq!(world.model.count(), 2);
+    world.model.push(Reply::text("## Goal\nshort"));
+    world.convoke(["run", "-s", "full", "/compact"]).code(0);
+    world.model.push(Reply::text("it fits now"));
+    let done = world.convoke(["run", "-s", "full", "and now?"]).code(0);
+    assert_eq!(done.stdout, "it fits now\n", "{done:#?}");
+}

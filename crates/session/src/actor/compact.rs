@@ -108,7 +108,12 @@ impl Actor {
                 return self.end(ending).await.map(|()| false);
             }
         };
-        let under_way = self.view.answering().and_then(|now| compaction::under_way(head, rest, &now.run));
+        let earlier = entries.iter().rev().find(|stored| done(stored).is_some_and(|done| done.summary.is_some()));
+        let under_way = self.view.answering().and_then(|now| {
+            let of_run = earlier.filter(|stored| stored.seq > now.began).and_then(done);
+            let before = of_run.and_then(|done| Some((done.asked.clone()?, done.steps)));
+            compaction::under_way(head, rest, &now.run, before)
+        });
         let (asked, steps) = under_way.map_or((None, 0), |(asked, steps)| (Some(asked), steps));
         self.summing = Some(Summing {
             keeps_from: rest.first().map_or(self.row.seq + 1, |first| first.seq),
@@ -117,7 +122,7 @@ impl Actor {
             tail: rest.iter().map(|stored| compaction::weight(&stored.entry)).sum(),
             most: usize::try_from(self.room().max(compaction::LEAST)).unwrap_or(usize::MAX),
         });
-        let before = entries.iter().filter_map(done).rev().find_map(|done| done.summary.as_deref());
+        let before = earlier.and_then(done).and_then(|done| done.summary.as_deref());
         let most = compaction::most_bytes(self.reserve(&model)) >> self.squeezed;
         let mut text = format!("<conversation>\n{}</conversation>\n\nSum it up.", compaction::text(before, head, most));
         if let Some(wish) = wish {

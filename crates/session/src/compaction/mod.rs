@@ -144,17 +144,24 @@ pub(crate) fn is_long(output: &str) -> bool {
     output.len() > SHORT
 }
 
-/// The newest prompt of a run that is summed up, unless a newer one is not; and the replies since.
-pub(crate) fn under_way(head: &[Stored], rest: &[Stored], run: &RunId) -> Option<(String, u32)> {
+/// The newest prompt of a run that is summed up, unless a newer one is not; and the replies to it that are. `before` are
+/// those of the summary before.
+pub(crate) fn under_way(
+    head: &[Stored],
+    rest: &[Stored],
+    run: &RunId,
+    before: Option<(String, u32)>,
+) -> Option<(String, u32)> {
     let of_run = |stored: &Stored| matches!(&stored.entry, Entry::Input(input) if is_prompt(input, run));
     if rest.iter().any(of_run) {
         return None;
     }
-    let at = head.iter().rposition(of_run)?;
-    let Entry::Input(input) = &head[at].entry else { return None };
     let replied = |stored: &&Stored| matches!(&stored.entry, Entry::Reply(reply) if is_said(reply));
-    let steps = u32::try_from(head[at..].iter().filter(replied).count()).unwrap_or(u32::MAX);
-    Some((writing::words_of(input), steps))
+    let replies = |entries: &[Stored]| u32::try_from(entries.iter().filter(replied).count()).unwrap_or(u32::MAX);
+    match head.iter().rposition(of_run).map(|at| (at, &head[at].entry)) {
+        Some((at, Entry::Input(input))) => Some((writing::words_of(input), replies(&head[at..]))),
+        _ => before.map(|(asked, steps)| (asked, steps.saturating_add(replies(head)))),
+    }
 }
 
 fn is_prompt(input: &Input, run: &RunId) -> bool {

@@ -111,9 +111,17 @@ fn old_output_is_left_out_once_and_new_output_never() {
 #[test]
 fn the_prompt_under_way_is_repeated_unless_a_newer_one_stays() {
     let entries = log("u8 a8 u2 c8 r8 c8 r8 c8 r8");
-    assert_eq!(under_way(&entries[..7], &entries[7..], &run()), Some(("abcdabcd".into(), 2)));
-    assert_eq!(under_way(&entries[..2], &entries[2..], &run()), None);
-    assert_eq!(under_way(&entries[..7], &entries[7..], &RunId::parse("run_2").unwrap()), None);
+    let check = |from: usize, cut: usize, run: &str, before: Option<(&str, u32)>, expected: Option<(&str, u32)>| {
+        let (owned, run) = (|pair: (&str, u32)| (pair.0.to_owned(), pair.1), RunId::parse(run).unwrap());
+        let found = under_way(&entries[from..cut], &entries[cut..], &run, before.map(owned));
+        assert_eq!(found, expected.map(owned), "{from}..{cut}");
+    };
+    check(0, 7, "run_1", None, Some(("abcdabcd", 2)));
+    check(0, 7, "run_1", Some(("older", 9)), Some(("abcdabcd", 2)));
+    check(0, 2, "run_1", None, None);
+    check(0, 7, "run_2", None, None);
+    // It went into the summary before this one.
+    check(3, 7, "run_1", Some(("older", 9)), Some(("older", 11)));
 }
 
 #[test]

@@ -294,3 +294,62 @@ async fn a_fork_stands_on_the_summary_or_on_what_was_there_before_it() {
     let said: Vec<&str> = sent.iter().map(|message| message["content"].as_str().unwrap()).collect();
     assert_eq!(said, ["first", "noted", "in the early one"]);
 }
+
+/// Every result stands behind the call it belongs to.
+fn check_calls(received: &Received) {
+    let mut open: Vec<Value> = Vec::new();
+    for message in messages(received) {
+        let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+        match message["role"].as_str() {
+            Some("tool") => {
+                let at = open.iter().position(|id| *id == message["tool_call_id"]);
+                open.remove(at.unwrap_or_else(|| panic!("a result without its call: {message}")));
+            }
+            _ => assert!(open.is_empty(), "calls without results before {message}"),
+        }
+        open.extend(calls.iter().map(|call| call["id"].clone()));
+    }
+    assert!(open.is_empty());
+}
+
+#[tokio::test]
+async fn a_single_run_of_many_steps_is_summed_up_on_its_way_and_keeps_its_prompt() {
+    const STEPS: usize = 40;
+    let mut world = World::new(|received| {
+        let done = received.n;
+        let reply = match is_summary(received) {
+            true => Reply::text("## Goal\nto count the words"),
+            false if done >= STEPS => Reply::text("counted"),
+            false => Reply::text(long("thinking aloud:")).and_calls([
+                ("glob", json!({ "pattern": format!("{done}*") })),
+                ("read", json!({ "filePath": "README.md", "limit": done + 1 })),
+            ]),
+        };
+        let said = if done >= STEPS { 5 } else { 4_000 };
+        reply.usage(received.raw.len() as u64 / 4, said)
+    })
+    .await;
+    let posted = start(&world, "small/m1", "count the words, please").await;
+    world.fake.wait_for(STEPS / 2).await;
+    world.restart().await;
+    let run = world.end(&posted.run).await;
+    assert_eq!(run.outcome, Some(Outcome::Ok), "{run:?}");
+    let done = compactions(&world, &posted.session.id).await;
+    assert!(summaries(&done) >= 3, "{done:?}");
+    assert!(
+        done.iter().any(|done| done.steps > 0 && done.asked.as_deref() == Some("count the words, please")),
+        "{done:?}"
+    );
+    let used: u64 = world.fake.requests().iter().map(|received| received.raw.len() as u64 / 4).sum();
+    assert!(
+        run.usage.input <= used && run.usage.input > used / 2,
+        "summaries are paid for: {} of {used}",
+        run.usage.input
+    );
+    for received in world.fake.requests().iter().filter(|received| !is_summary(received)) {
+        check_calls(received);
+        let sent = messages(received);
+        assert!(sent.iter().any(|message| message["content"] == "count the words, please"), "{sent:?}");
+        assert!(received.raw.len() / 4 < 30_000, "{}", received.raw.len());
+    }
+}
