@@ -85,6 +85,8 @@ use section::Notes;
 pub struct Config {
     /// `provider/model`.
     pub model: Option<String>,
+    /// `provider/model` for small work beside the conversation: names of sessions.
+    pub small_model: Option<String>,
     pub default_agent: Option<String>,
     pub provider: BTreeMap<String, Provider>,
     /// The rules for every agent, layer by layer, each in the order of its file.
@@ -160,6 +162,7 @@ pub struct Loaded {
 
 const TYPED: &[&str] = &[
     "model",
+    "small_model",
     "default_agent",
     "provider",
     "permission",
@@ -288,6 +291,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
         let (node, config) = (&field.node, &mut loaded.config);
         match field.key.as_str() {
             "model" => config.model = Some(model(node)?),
+            "small_model" => config.small_model = Some(model(node)?),
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,

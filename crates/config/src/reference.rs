@@ -64,6 +64,12 @@ const GENERAL: Section = Section {
             "the first provider with a key, else `offline/plain`",
             "the model, as `provider/model`",
         ),
+        setting(
+            "small_model",
+            Kind::Text,
+            "none: a session is called by the first words it was told",
+            "a cheap model that names sessions, as `provider/model`; `agent.title.model` comes first",
+        ),
         setting("default_agent", Kind::Text, "`build`", "who answers when nobody is named: a primary agent"),
         setting(
             "instructions",

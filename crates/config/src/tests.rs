@@ -77,7 +77,7 @@ fn a_file_that_is_not_text_is_refused_with_its_place() {
 fn a_whole_file_is_read() {
     let loaded = good(
         r#"{
-            "$schema": "x", "model": "local/qwen/3", "default_agent": "Build",
+            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build",
             "provider": { "local": {
                 "wire": "openai-chat", "base_url": "http://localhost:{env:PORT}/v1/", "api_key": "{env:KEY}",
                 "headers": { "X-Team": "blue" }, "models": { "qwen/3": { "context": 32768, "output": 4096 } }
@@ -88,6 +88,7 @@ fn a_whole_file_is_read() {
         }"#,
     );
     let config = loaded.config;
+    assert_eq!(config.small_model.as_deref(), Some("local/tiny"));
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
     let local = &config.provider["local"];
     assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));

@@ -741,7 +741,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+    pub(crate) async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
         receipts.iter().for_each(|receipt| self.wake(&receipt.to));
         Ok(receipts)

@@ -16,6 +16,7 @@ mod runs;
 #[cfg(test)]
 mod tests;
 mod think;
+mod title;
 
 use crate::decide::{Inbox, Limits, Next, decide};
 use crate::hub::Hub;
@@ -127,6 +128,8 @@ pub(crate) struct Actor {
     greeted: Option<RunId>,
     /// It has answered nothing yet.
     new: bool,
+    /// Nobody has named it, and its first run is not over.
+    unnamed: bool,
     /// What hooks are being told; the next news waits for it.
     telling: Option<JoinHandle<()>>,
     /// Since when the open question whether it may be shut down has been awake here.
@@ -177,6 +180,7 @@ impl Actor {
         let mut view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
         view.set_paused(awake.row.status == Status::Paused);
         let new = is_new(&awake.row, &entries);
+        let unnamed = new && awake.row.title.is_none() && awake.row.parent.is_none();
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
@@ -200,6 +204,7 @@ impl Actor {
             look: None,
             greeted: None,
             new,
+            unnamed,
             telling: None,
             asked_to_end: None,
             weighed: None,
@@ -335,11 +340,15 @@ impl Actor {
         self.handle.set_trouble(None);
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
+        let exchange = self.first_exchange(&entries);
         self.view = view;
         self.inbox.consumed(&consumed);
         self.note_question();
         self.talk.extend(self.row.seq, entries);
         self.changed(row, committed.seq);
+        if let Some((run, answer)) = exchange {
+            self.name_after(&run, &answer);
+        }
         self.tell_waiters(&moved);
         committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {

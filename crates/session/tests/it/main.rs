@@ -12,6 +12,7 @@ mod limits;
 mod mail;
 mod pauses;
 mod retire;
+mod titles;
 mod todo;
 mod tool_search;
 mod turns;
