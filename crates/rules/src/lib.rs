@@ -18,6 +18,7 @@ mod list;
 pub mod mode;
 mod policy;
 mod shell;
+mod web;
 mod wildcard;
 
 #[cfg(test)]
@@ -67,8 +68,13 @@ pub fn evaluate<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Ver
     }
     speaking_of(permission, sets)
         .rev()
-        .find(|(_, rule)| matches(&rule.pattern, pattern))
+        .find(|(_, rule)| fits(permission, &rule.pattern, pattern))
         .map_or(Verdict::ASK, |(set, rule)| Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) })
+}
+
+/// Whether a rule's pattern takes what is asked for.
+fn fits(permission: &str, pattern: &str, asked: &str) -> bool {
+    if permission == web::PERMISSION { web::matches(pattern, asked) } else { matches(pattern, asked) }
 }
 
 /// The rules about a permission, in order, each with the index of its set.

@@ -45,6 +45,7 @@ pub mod todowrite;
 mod tolerant;
 pub mod tool_search;
 mod walk;
+pub mod webfetch;
 pub mod worktree;
 pub mod write;
 
@@ -61,6 +62,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &write::Write,
     &edit::Edit,
     &apply_patch::ApplyPatch,
+    &webfetch::WebFetch,
     &task::Task,
     &agent::Agent,
     &send_message::SendMessage,

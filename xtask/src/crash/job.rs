@@ -43,6 +43,67 @@ pub(super) enum Step {
     Mixed,
     /// A task for the board, one taken from it, and a word to another.
     Board,
+    /// Mail to a peer.
+    Mail(String),
+    /// Agents with names, one for each [`Manner`].
+    Crew,
+    /// Mail to one of them, and to everybody.
+    Shout,
+    /// They are asked to end.
+    Dismiss,
+    /// An agent that may do nothing before its plan is approved.
+    Planner,
+    /// A plan, put to whoever started this agent; the first one is rejected.
+    Plan(u64),
+    /// A worktree for this session.
+    Enter,
+    /// What was written is committed, in a worktree only.
+    Commit,
+    /// Out of the worktree, in one of three ways.
+    Exit(Exit),
+    /// An agent with a worktree of its own, which it changes or not.
+    Isolated(bool),
+}
+
+/// How an agent takes it that it is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    Agrees,
+    Refuses,
+    /// Does not answer.
+    Deaf,
+}
+
+impl Manner {
+    pub(super) const ALL: [Self; 3] = [Self::Agrees, Self::Refuses, Self::Deaf];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Refuses => "refuses",
+            Self::Deaf => "deaf",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Keep,
+    /// Refused when anything would be lost.
+    Remove,
+    Discard,
+}
+
+impl Exit {
+    const ALL: [Self; 3] = [Self::Keep, Self::Remove, Self::Discard];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Remove => "remove",
+            Self::Discard => "discard",
+        }
+    }
 }
 
 const MARK: &str = "job id=";
@@ -59,8 +120,39 @@ impl Job {
     /// A job for a prompt; messages go to one of `peers`.
     pub(super) fn draw(id: String, random: &mut Random, peers: &[String]) -> Self {
         let steps = 1 + random.below(4);
-        let plan = (0..steps).map(|_| Step::draw(random, peers)).collect();
+        let mut plan: Vec<Step> = (0..steps).map(|_| Step::draw(random, peers)).collect();
+        if random.percent(SCENES) {
+            plan.splice(0..0, scene(random));
+        }
         Self { id, plan }
+    }
+
+    /// The name of one of this job's agents, and what it is to do.
+    pub(super) fn member(&self, manner: Manner) -> (String, Self) {
+        let name = format!("{}.{}", self.id, manner.word());
+        let plan = match manner {
+            Manner::Deaf => vec![Step::Linger, Step::Linger],
+            Manner::Agrees | Manner::Refuses => std::iter::repeat_n([Step::Slow, Step::Read], 4).flatten().collect(),
+        };
+        (name.clone(), Self { id: name, plan })
+    }
+
+    /// How this job's agent takes it that it is asked to end; most are no crew, and agree.
+    pub(super) fn manner(&self) -> Manner {
+        let named = |manner: &Manner| self.id.rsplit('.').next() == Some(manner.word());
+        Manner::ALL.into_iter().find(named).unwrap_or(Manner::Agrees)
+    }
+
+    /// What an agent is to do that has its plan approved first.
+    pub(super) fn planned(&self) -> (String, Self) {
+        let name = format!("{}.planner", self.id);
+        (name.clone(), Self { id: name, plan: vec![Step::Plan(0), Step::Plan(1), Step::Write] })
+    }
+
+    /// What an agent with a worktree of its own does.
+    pub(super) fn alone(&self, name: &str, changes: bool) -> Self {
+        let plan = if changes { vec![Step::Write, Step::Commit, Step::Write] } else { vec![Step::Read] };
+        Self { id: format!("{}.{name}", self.id), plan }
     }
 
     /// What a child or a peer is asked to do by this job: it follows from the names alone.
@@ -95,6 +187,22 @@ impl fmt::Display for Job {
     }
 }
 
+/// How many jobs in a hundred begin with a scene.
+const SCENES: u64 = 40;
+
+/// Steps that only make sense one after the other.
+fn scene(random: &mut Random) -> Vec<Step> {
+    let there = || vec![Step::Enter, Step::Write];
+    match random.below(8) {
+        0 | 1 => vec![Step::Crew, Step::Shout, Step::Slow, Step::Dismiss],
+        2 | 3 => vec![Step::Planner, Step::Read],
+        4 => [there(), vec![Step::Exit(Exit::Remove), Step::Exit(Exit::Discard), Step::Write]].concat(),
+        5 => [there(), vec![Step::Commit, Step::Write, Step::Exit(*random.pick(&Exit::ALL))]].concat(),
+        6 => vec![Step::Enter, Step::Exit(Exit::Remove)],
+        _ => vec![Step::Isolated(true), Step::Isolated(false)],
+    }
+}
+
 /// Steps that need nobody else.
 const LOCAL: [Step; 8] =
     [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray, Step::Board, Step::Board];
@@ -109,7 +217,8 @@ impl Step {
             68..73 => Self::SpawnAndWait,
             73..80 => Self::Mixed,
             _ if peers.is_empty() => Self::Bash,
-            80..90 => Self::Send(random.pick(peers).clone()),
+            80..86 => Self::Send(random.pick(peers).clone()),
+            86..90 => Self::Mail(random.pick(peers).clone()),
             90..96 => Self::Tell(random.pick(peers).clone()),
             96..98 => Self::Talk(random.pick(peers).clone()),
             _ => Self::Hurry(random.pick(peers).clone()),
@@ -135,6 +244,16 @@ impl Step {
             "talk" => Self::Talk(about.to_owned()),
             "mixed" => Self::Mixed,
             "board" => Self::Board,
+            "mail" => Self::Mail(about.to_owned()),
+            "crew" => Self::Crew,
+            "shout" => Self::Shout,
+            "dismiss" => Self::Dismiss,
+            "planner" => Self::Planner,
+            "plan" => Self::Plan(about.parse().ok()?),
+            "enter" => Self::Enter,
+            "commit" => Self::Commit,
+            "exit" => Self::Exit(Exit::ALL.into_iter().find(|exit| exit.word() == about)?),
+            "isolated" => Self::Isolated(about.parse().ok()?),
             _ => return None,
         })
     }
@@ -159,6 +278,16 @@ impl fmt::Display for Step {
             Self::Talk(peer) => write!(f, "talk:{peer}"),
             Self::Mixed => f.write_str("mixed"),
             Self::Board => f.write_str("board"),
+            Self::Mail(peer) => write!(f, "mail:{peer}"),
+            Self::Crew => f.write_str("crew"),
+            Self::Shout => f.write_str("shout"),
+            Self::Dismiss => f.write_str("dismiss"),
+            Self::Planner => f.write_str("planner"),
+            Self::Plan(nth) => write!(f, "plan:{nth}"),
+            Self::Enter => f.write_str("enter"),
+            Self::Commit => f.write_str("commit"),
+            Self::Exit(exit) => write!(f, "exit:{}", exit.word()),
+            Self::Isolated(changes) => write!(f, "isolated:{changes}"),
         }
     }
 }

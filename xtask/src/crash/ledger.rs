@@ -5,10 +5,18 @@
 use super::oversight::Change;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
-use proto::{AskId, CallId, Code, Entry, LetterId, Outcome, RunId, SessionId};
+use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+
+/// Crashes in one step after which its calls are not made again.
+const ATTEMPTS: usize = 3;
+/// How a call is told that a crash cut it off.
+const CUT_OFF: &str = "the gateway stopped while this call ran";
+
+/// What is said of a worktree that is there in part.
+pub(super) const HALF_GONE: &str = "lost its file";
 
 /// Something that must not happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +77,8 @@ pub(super) struct Ledger {
     ends: BTreeMap<String, Vec<(SessionId, Ended)>>,
     calls: BTreeMap<String, Made>,
     found: Vec<Violation>,
+    /// When the gateway was killed.
+    pub(super) kills: Vec<Millis>,
     /// Runs that ended since the last look.
     pub(super) fresh: Vec<(RunId, Outcome)>,
 }
@@ -91,6 +101,8 @@ struct Made {
     ask: Option<AskId>,
     waits_for: Option<RunId>,
     started: bool,
+    /// When it was made, and when it came to its end.
+    lasted: (Millis, Millis),
     results: Vec<CallResult>,
 }
 
@@ -104,7 +116,7 @@ enum Told {
 }
 
 impl Ledger {
-    pub(super) fn apply(&mut self, session: &SessionId, seq: u64, entry: Entry) {
+    pub(super) fn apply(&mut self, session: &SessionId, seq: u64, at: Millis, entry: Entry) {
         let last = self.seqs.entry(session.clone()).or_default();
         if seq != *last + 1 {
             let what = format!("entry {seq} of `{session}` follows {last}");
@@ -113,10 +125,13 @@ impl Ledger {
         *last = seq;
         match entry {
             Entry::Input(input) => self.took(session, input),
-            Entry::Reply(reply) => self.replied(session, &reply),
+            Entry::Reply(reply) => self.replied(session, at, &reply),
             Entry::Started(started) => self.with(&started.call, |made| made.started = true),
             Entry::Waiting(waiting) => self.waits(waiting),
-            Entry::Result(result) => self.with(&result.call.clone(), |made| made.results.push(result)),
+            Entry::Result(result) => self.with(&result.call.clone(), |made| {
+                made.lasted.1 = at;
+                made.results.push(result);
+            }),
             Entry::Ended(ended) => {
                 self.fresh.push((ended.run.clone(), ended.outcome));
                 self.ends.entry(ended.run.to_string()).or_default().push((session.clone(), ended));
@@ -130,7 +145,7 @@ impl Ledger {
         self.taken.entry(input.letter.to_string()).or_insert(taken).times += 1;
     }
 
-    fn replied(&mut self, session: &SessionId, reply: &Reply) {
+    fn replied(&mut self, session: &SessionId, at: Millis, reply: &Reply) {
         for call in reply.calls() {
             let made = Made {
                 session: session.clone(),
@@ -139,6 +154,7 @@ impl Ledger {
                 ask: None,
                 waits_for: None,
                 started: false,
+                lasted: (at, at),
                 results: Vec::new(),
             };
             if self.calls.insert(call.id.to_string(), made).is_some() {
@@ -174,6 +190,13 @@ impl Ledger {
         self.ends.values().flatten().filter(|(_, ended)| ended.code == Some(Code::Interrupted)).count()
     }
 
+    /// Calls that enter or leave a worktree, and how many of them a crash cut off.
+    pub(super) fn moves(&self) -> (usize, usize) {
+        let moves = self.calls.values().filter(|made| made.tool.ends_with("_worktree"));
+        let cut_off = |made: &&Made| made.results.iter().any(|result| result.output.contains(CUT_OFF));
+        (moves.clone().count(), moves.filter(cut_off).count())
+    }
+
     /// The run of this name was answered by `run`, as the log tells it.
     pub(super) fn answered_by(&self, letter: &RunId) -> Option<&RunId> {
         self.taken.get(letter.as_str()).map(|taken| &taken.run)
@@ -190,6 +213,13 @@ impl Ledger {
         adds.filter_map(|made| Some((&made.session, made.input["title"].as_str()?)))
     }
 
+    /// Files that calls were told are written, with what they hold.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&str, &str)> {
+        let done = |made: &&Made| made.tool == "write" && made.results.iter().any(|result| result.state == State::Ok);
+        let written = self.calls.values().filter(done);
+        written.filter_map(|made| Some((made.input["filePath"].as_str()?, made.input["content"].as_str()?)))
+    }
+
     /// Everything that is not as it must be when nothing is under way.
     pub(super) fn check(&self, promises: &Promises, tokens: &HashMap<String, u32>) -> Vec<Violation> {
         let mut found = self.found.clone();
@@ -199,6 +229,7 @@ impl Ledger {
             self.check_call(id, made, &mut found);
             self.check_answer(id, made, promises, &mut found);
             self.check_told(id, made, &mut found);
+            self.check_again(id, made, &mut found);
         }
         self.check_tokens(tokens, &mut found);
         self.check_conversations(&mut found);
@@ -277,7 +308,7 @@ impl Ledger {
             n => found
                 .push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
         }
-        if let Some(why) = made.trouble() {
+        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made)) {
             found.push(Violation::new(Kind::Wrong, format!("call `{id}` of `{session}` ({tool}): {why}")));
         }
         let told_of = made.waits_for.as_ref().map(RunId::to_string).or_else(|| made.promised_run());
@@ -285,6 +316,14 @@ impl Ledger {
             let what = format!("run `{run}`, which call `{id}` of `{session}` ({tool}) was told of, does not exist");
             found.push(Violation::new(Kind::Lost, what));
         }
+    }
+
+    /// Whoever plans, and has no plan approved, changes nothing.
+    fn may_not_yet(&self, made: &Made) -> bool {
+        let mut plans =
+            self.calls.values().filter(|of| of.session == made.session && of.tool == "plan_exit").peekable();
+        let denied = made.tool == "write" && made.results.iter().all(|result| result.state == State::Denied);
+        denied && plans.peek().is_some() && plans.all(|plan| plan.results.iter().all(|one| one.state != State::Ok))
     }
 
     /// A person's answer decides, unless the call was stopped first.
@@ -323,6 +362,21 @@ impl Ledger {
         }
     }
 
+    /// What does no harm is done again after a crash, unless it may be what takes the gateway down.
+    fn check_again(&self, id: &str, made: &Made, found: &mut Vec<Violation>) {
+        let cut_off = |result: &CallResult| result.state == State::Interrupted && result.output.contains(CUT_OFF);
+        let again = tools::find(&made.tool).is_some_and(|tool| tool.spec().again);
+        if !again || !made.results.iter().any(cut_off) {
+            return;
+        }
+        let crashes = self.kills.iter().filter(|at| (made.lasted.0..=made.lasted.1).contains(*at)).count();
+        if crashes <= ATTEMPTS {
+            let what =
+                format!("call `{id}` of `{}` ({}) was not made again after {crashes} crashes", made.session, made.tool);
+            found.push(Violation::new(Kind::Lost, what));
+        }
+    }
+
     /// Effects: never without a stored call, never twice, and once when the call came to a good end.
     fn check_tokens(&self, tokens: &HashMap<String, u32>, found: &mut Vec<Violation>) {
         let mut known: HashMap<String, &Made> = HashMap::new();
@@ -354,10 +408,11 @@ impl Made {
     fn told(&self) -> Option<Told> {
         match self.tool.as_str() {
             "task" => Some(Told::WhileWaiting),
+            "agent" if self.input["run_in_background"] == Value::Bool(false) => Some(Told::WhileWaiting),
             "sessions_spawn" if self.input["background"] == Value::Bool(false) => Some(Told::WhileWaiting),
             // What is talked over comes back as a turn of the conversation.
             "sessions_send" if self.input["delivery"] == "announce" => None,
-            "sessions_spawn" | "sessions_send" => Some(Told::Once),
+            "agent" | "sessions_spawn" | "sessions_send" => Some(Told::Once),
             _ => None,
         }
     }
@@ -369,7 +424,7 @@ impl Made {
         let output = self.output();
         ended
             && match self.tool.as_str() {
-                "task" => self.waits_for.is_some(),
+                "task" | "agent" => self.waits_for.is_some(),
                 "sessions_spawn" => output.get("outcome").is_some(),
                 _ => output["delivery"]["status"] == "done",
             }
@@ -378,7 +433,8 @@ impl Made {
     /// The run that the result speaks of, if it is a good one.
     fn promised_run(&self) -> Option<String> {
         let result = self.results.first()?;
-        let good = result.state == State::Ok && matches!(self.tool.as_str(), "sessions_spawn" | "sessions_send");
+        let good =
+            result.state == State::Ok && matches!(self.tool.as_str(), "agent" | "sessions_spawn" | "sessions_send");
         good.then(|| self.output()["runId"].as_str().map(str::to_owned)).flatten()
     }
 
@@ -387,17 +443,31 @@ impl Made {
         let result = self.results.first()?;
         let expected = match (result.state, self.tool.as_str()) {
             (State::Interrupted, _) => true,
+            // A person approved its first plan: whoever does not plan has none to put to anybody.
+            (State::Denied, "plan_exit") => true,
             (State::Denied, _) => self.ask.is_some(),
             (State::Ok, "bash") => self.exited_well(),
+            (State::Ok, "exit_worktree") => self.input["discard_changes"] == true || !self.discarded(),
             (State::Ok, _) => true,
             // Somebody was faster, or there is nothing to take.
             (State::Error, "board_claim" | "board_update") => {
                 matches!(self.output()["code"].as_str(), Some("not_found" | "conflict" | "denied"))
             }
+            // Whoever is written to has ended or never began, or somebody else answered first; a worktree holds work.
+            (State::Error, "send_message" | "enter_worktree" | "exit_worktree") => {
+                let half_gone = result.output.contains(HALF_GONE);
+                !half_gone && matches!(self.output()["code"].as_str(), Some("not_found" | "conflict"))
+            }
             // A child or a peer that was stopped or given up is told as an error.
             (State::Error, _) => self.settled(),
         };
         (!expected).then_some(result.output.as_str())
+    }
+
+    /// A worktree was removed with work in it.
+    fn discarded(&self) -> bool {
+        let output = self.output();
+        ["discardedFiles", "discardedCommits"].iter().any(|count| output[count].as_u64().is_some_and(|count| count > 0))
     }
 
     /// The change of a board that a good result speaks of.
@@ -452,7 +522,7 @@ mod tests {
         let session = SessionId::parse("ses_1").unwrap();
         let mut ledger = Ledger::default();
         for (entry, seq) in log.iter().zip(1..) {
-            ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+            ledger.apply(&session, seq, 10 * seq as Millis, serde_json::from_str(entry).unwrap());
         }
         let promises = Promises { prompts: vec![(RunId::parse("p1").unwrap(), session)], ..Promises::default() };
         let tokens = tokens.iter().map(|(token, times)| ((*token).to_owned(), *times)).collect();
@@ -531,7 +601,7 @@ mod tests {
         let done = result("call_1", "ok", r#"{"number":1,"version":1}"#);
         let mut ledger = Ledger::default();
         for (entry, seq) in [INPUT, &made, &done, ENDED].iter().zip(1..) {
-            ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+            ledger.apply(&session, seq, 10 * seq as Millis, serde_json::from_str(entry).unwrap());
         }
         let expected = Change { session: session.clone(), number: 1, version: 1 };
         assert_eq!(ledger.board_changes().collect::<Vec<_>>(), [expected]);
@@ -539,6 +609,42 @@ mod tests {
         let claim = call("call_1", "board_claim", &json!({}));
         check(&[INPUT, &claim, &result("call_1", "error", r#"{"code":"not_found"}"#), ENDED], &[], &[]);
         check(&[INPUT, &claim, &result("call_1", "error", r#"{"code":"internal"}"#), ENDED], &[], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn only_whoever_has_no_plan_approved_may_be_denied_to_write() {
+        let (plan, write) = (call("call_1", "plan_exit", &json!({})), call("call_2", "write", &json!({})));
+        let became = |state: &str| result("call_1", state, "");
+        let denied = result("call_2", "denied", "");
+        check(&[INPUT, &plan, &became("denied"), &write, &denied, ENDED], &[], &[]);
+        check(&[INPUT, &plan, &became("ok"), &write, &denied, ENDED], &[], &[Kind::Wrong]);
+        check(&[INPUT, &write, &denied, ENDED], &[], &[Kind::Wrong]);
+    }
+
+    #[test]
+    fn a_worktree_with_work_in_it_goes_only_on_purpose() {
+        let leave = |discard: bool| call("call_1", "exit_worktree", &json!({ "discard_changes": discard }));
+        let left = |files: u32| result("call_1", "ok", &json!({ "discardedFiles": files }).to_string());
+        check(&[INPUT, &leave(false), &left(0), ENDED], &[], &[]);
+        check(&[INPUT, &leave(false), &left(1), ENDED], &[], &[Kind::Wrong]);
+        check(&[INPUT, &leave(true), &left(1), ENDED], &[], &[]);
+    }
+
+    #[test]
+    fn what_does_no_harm_is_done_again_unless_the_step_crashes_again_and_again() {
+        let session = SessionId::parse("ses_1").unwrap();
+        let not_again = |tool: &str, why: &str, crashes: usize| {
+            let (made, cut_off) = (call("call_1", tool, &json!({})), result("call_1", "interrupted", why));
+            let mut ledger = Ledger { kills: vec![25; crashes], ..Ledger::default() };
+            for (entry, seq) in [INPUT, &made, &cut_off, ENDED].iter().zip(1..) {
+                ledger.apply(&session, seq, 10 * seq as Millis, serde_json::from_str(entry).unwrap());
+            }
+            !ledger.check(&Promises::default(), &HashMap::new()).is_empty()
+        };
+        assert!(not_again("send_message", CUT_OFF, 1) && not_again("send_message", CUT_OFF, 3));
+        assert!(!not_again("send_message", CUT_OFF, 4));
+        assert!(!not_again("bash", CUT_OFF, 1));
+        assert!(!not_again("send_message", "the call was stopped", 1));
     }
 
     #[test]
@@ -550,7 +656,7 @@ mod tests {
         let lost = |reply: AskReply, log: &[&str]| {
             let mut ledger = Ledger::default();
             for (entry, seq) in [INPUT, &made, waits].iter().chain(log).chain(&[ENDED]).zip(1..) {
-                ledger.apply(&session, seq, serde_json::from_str(entry).unwrap());
+                ledger.apply(&session, seq, 10 * seq as Millis, serde_json::from_str(entry).unwrap());
             }
             let answers = HashMap::from([(AskId::parse("ask_1").unwrap(), reply)]);
             let found = ledger.check(&Promises { answers, ..Promises::default() }, &HashMap::new());

@@ -13,8 +13,8 @@ use proto::methods::{
     MessagesAccept, MessagesDeliver, MessagesInput, MessagesList, MessagesRefuse, Method, Nothing, PermissionsList,
     PermissionsReply, RefuseInput, SessionsCreate, SessionsSpawn, SpawnInput, WaitInput,
 };
-use proto::{BoardTask, Code, LetterId, RunId, SessionId};
-use std::collections::HashSet;
+use proto::{AskId, BoardTask, Code, LetterId, RunId, SessionId};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ const GOES_ON: Duration = Duration::from_secs(2);
 const SETTLING_MS: u64 = 300;
 /// How often it has to say so: between a session's end and the start of whoever is told there is a moment of silence.
 const LOOKS: u32 = 5;
+/// How often a person looks before they answer a plan that was put to somebody else.
+const LEFT_TO_THE_LEAD: u32 = 100;
 /// Sessions that others write to, anew for every round.
 const PEERS: usize = 4;
 /// Sessions that one client goes on with.
@@ -41,7 +43,7 @@ const KEPT: usize = 3;
 #[derive(Clone)]
 pub(super) struct Load {
     client: Client,
-    directory: String,
+    pub(super) directory: String,
     seed: u64,
     promises: Arc<Mutex<Promises>>,
     /// Something was posted.
@@ -98,7 +100,10 @@ impl Load {
     }
 
     /// Calls until there is an answer: with a connection that broke, nobody knows what was done.
-    async fn call<M: Method>(&self, input: impl Fn() -> M::Input) -> anyhow::Result<Result<M::Output, proto::Error>> {
+    pub(super) async fn call<M: Method>(
+        &self,
+        input: impl Fn() -> M::Input,
+    ) -> anyhow::Result<Result<M::Output, proto::Error>> {
         let start = Instant::now();
         loop {
             match self.client.call::<M>(input()).await {
@@ -132,6 +137,9 @@ impl Load {
             }
             if random.percent(20) {
                 self.write_from_afar(&id, random.pick(&peers)).await?;
+            }
+            if random.percent(10) {
+                self.tidy(&mut random).await?;
             }
             if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
@@ -354,6 +362,7 @@ impl Load {
     pub(super) async fn answer(self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut random = Random::named(&format!("{}-person", self.seed));
         let mut answered = HashSet::new();
+        let mut seen: HashMap<AskId, u32> = HashMap::new();
         while !stop.is_cancelled() {
             tokio::time::sleep(Duration::from_millis(10 + random.below(30))).await;
             if random.percent(20) {
@@ -365,7 +374,11 @@ impl Load {
                 Err(error) => return Err(error).context("`permissions.list` broke"),
             };
             for ask in open.asks {
-                if !answered.insert(ask.ask_id.clone()) {
+                let looks = seen.entry(ask.ask_id.clone()).or_default();
+                *looks += 1;
+                // A lead that was stopped does not answer any more.
+                let is_mine = ask.to.is_none() || *looks > LEFT_TO_THE_LEAD;
+                if !is_mine || !answered.insert(ask.ask_id.clone()) {
                     continue;
                 }
                 let reply = *random.pick(&[AskReply::Once, AskReply::Once, AskReply::Always, AskReply::Reject]);
@@ -395,5 +408,6 @@ fn change(session: &SessionId, task: &BoardTask) -> Change {
 /// The directory that the sessions work in.
 pub(super) fn furnish(directory: &Path) -> anyhow::Result<PathBuf> {
     std::fs::write(directory.join(".env"), "SECRET=none\n").context("cannot furnish the directory")?;
+    super::trees::found(directory)?;
     Ok(directory.join("tokens.log"))
 }

@@ -4,6 +4,7 @@
 //! The load goes through the real client, the model is scripted and answers from the request alone, and each round of
 //! kills ends in a rest in which every log is read. A seed repeats the choices, not the moments: those are the machine's.
 
+mod answers;
 mod gateway;
 mod job;
 mod ledger;
@@ -11,6 +12,9 @@ mod load;
 mod model;
 mod oversight;
 mod random;
+mod talk;
+mod tidy;
+mod trees;
 mod verify;
 
 use anyhow::{Context, ensure};
@@ -18,6 +22,7 @@ use gateway::Gateway;
 use ledger::{Kind, Violation};
 use load::Load;
 use model::Script;
+use proto::Millis;
 use random::Random;
 use serde_json::json;
 use std::io::Write;
@@ -25,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use testkit::{FakeModel, Options, RepoDir, TempHome};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -54,10 +59,13 @@ pub(crate) struct Args {
     /// Lose power instead: what was not synced is gone with the process.
     #[arg(long)]
     power: bool,
+    /// A binary to kill that is there already, instead of a new release build.
+    #[arg(long, value_name = "PATH", conflicts_with = "power")]
+    program: Option<PathBuf>,
 }
 
 pub(crate) fn main(args: Args) -> anyhow::Result<()> {
-    let program = build(args.power)?;
+    let program = args.program.clone().map_or_else(|| build(args.power), Ok)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start a runtime")?;
     let (script, repo) = stage()?;
@@ -67,7 +75,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<()> {
     };
     let tools = json!({ "sessions": { "visibility": "all" }, "subagents": { "allow": ["task"] } });
     let home = TempHome::new(&fake).config_json(json!({
-        "tools": tools, "inbound": "hold",
+        "tools": tools, "inbound": "hold", "limits": { "shutdownSeconds": 1 },
         // Its jobs do the same again and again, and mean it.
         "permission": { "doom_loop": "allow" },
     }));
@@ -132,7 +140,7 @@ impl Suite {
         Self {
             seed: args.seed,
             random: Random::new(args.seed),
-            verify: Verify::new(home.path(), &script.tokens),
+            verify: Verify::new(home.path(), repo.path(), &script.tokens),
             gateway: Gateway::new(program, home, power, script.nonce, script.life),
             fake,
             directory: repo.path().to_owned(),
@@ -217,9 +225,15 @@ impl Suite {
                 tokio::time::sleep(Duration::from_millis(self.random.below(500))).await;
             }
         }
-        self.gateway.kill()?;
+        self.kill()?;
         self.points += 1;
         self.gateway.start()
+    }
+
+    fn kill(&mut self) -> anyhow::Result<()> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
+        self.verify.ledger.kills.push(Millis::try_from(since.as_millis()).context("the clock is far ahead")?);
+        self.gateway.kill()
     }
 
     /// Lets everything come to its end, and looks at all of it.
@@ -230,7 +244,7 @@ impl Suite {
         for _ in 0..RESTS {
             self.gateway.ready().await?;
             quiet = load.quiet(&self.fake).await?;
-            self.gateway.kill()?;
+            self.kill()?;
             unfinished = self.verify.unfinished().await?;
             if !quiet || unfinished.is_none() {
                 break;
@@ -252,13 +266,21 @@ impl Suite {
     fn tell(&self, rest: Instant) {
         let (letters, runs, calls) = self.verify.ledger.counts();
         let (tasks, decided) = self.verify.overseen;
+        let talk = self.verify.talk.counts;
+        let (trees, snapshots) = self.verify.trees.counts;
+        let (moves, cut_off) = self.verify.ledger.moves();
         eprintln!(
-            "{} points in {:.1} s: {letters} letters, {runs} runs ({} given up), {calls} calls, {} model calls, \
-             {tasks} tasks on boards, {decided} held letters decided, rest {:.1} s",
+            "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
+             {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
+             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
+            talk.letters,
             self.verify.ledger.given_up(),
             self.fake.count(),
+            talk.plans,
+            talk.agreed,
+            talk.ended,
             rest.elapsed().as_secs_f64(),
         );
     }

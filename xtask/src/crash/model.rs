@@ -1,7 +1,8 @@
 //! The model of a crash run: answers from the request alone, so that a step that a crash cut off is asked and answered
 //! again in the same way.
 
-use super::job::{Job, Step};
+use super::answers;
+use super::job::{Exit, Job, Manner, Step};
 use super::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -21,6 +22,9 @@ pub(super) struct Script {
     pub(super) nonce: u32,
 }
 
+/// Keeps what was written in a worktree on its branch.
+const COMMIT: &str = "git add --all && git -c user.name=crash -c user.email=crash@localhost commit --quiet -m work";
+
 /// The argument of a stray's `sleep` that names the run and the life it was started in.
 pub(super) fn marker(nonce: u32, life: u32) -> String {
     format!("0.{nonce}7{life:05}")
@@ -29,10 +33,13 @@ pub(super) fn marker(nonce: u32, life: u32) -> String {
 impl Script {
     pub(super) fn reply(&self, received: &Received) -> Reply {
         let body = received.body();
-        let Some((job, step)) = position(&body["messages"]) else { return Reply::text("nothing to do") };
+        let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some((job, step)) = position(messages) else { return Reply::text("nothing to do") };
         // A different wait for each step, the same whenever it is asked again.
         let delay = Duration::from_millis(Random::named(&job.token(step)).below(25));
+        let due = answers::due(messages, &job);
         let reply = match job.plan.get(step) {
+            _ if !due.is_empty() => Reply::calls(due),
             None => Reply::text(format!("done {}", job.id)),
             Some(planned) => Reply::calls(self.calls(&job, step, planned)),
         };
@@ -56,6 +63,17 @@ impl Script {
             ("sessions_send", json!({ "label": peer, "message": piece.to_string(), "timeoutSeconds": wait }))
         };
         let message = format!("{step}-m");
+        let agent = |name: &str, piece: &Job, more: Value| {
+            let mut input =
+                json!({ "description": "A piece", "prompt": piece.to_string(), "subagent_type": "general" });
+            if !name.is_empty() {
+                input["name"] = json!(name);
+            }
+            more.as_object().into_iter().flatten().for_each(|(key, value)| input[key] = value.clone());
+            ("agent", input)
+        };
+        let mail = |to: &str, message: Value| ("send_message", json!({ "to": to, "message": message }));
+        let member = |manner: Manner| job.member(manner).0;
         match planned {
             Step::Bash => vec![bash(leave)],
             Step::Slow => vec![bash(format!("sleep 0.03; {leave}; sleep 0.03"))],
@@ -81,6 +99,33 @@ impl Script {
                 ("board_update", json!({ "number": 1, "note": token })),
             ],
             Step::Mixed => vec![bash(leave), read, task(0), spawn(true)],
+            Step::Mail(peer) => vec![mail(peer, json!(token))],
+            Step::Crew => {
+                let members = Manner::ALL.into_iter().map(|manner| job.member(manner));
+                members.map(|(name, piece)| agent(&name, &piece, json!({}))).collect()
+            }
+            Step::Shout => vec![mail(&member(Manner::Agrees), json!(token)), mail("*", json!(token))],
+            Step::Dismiss => {
+                let ask = |manner| mail(&member(manner), json!({ "type": "shutdown_request" }));
+                Manner::ALL.into_iter().map(ask).collect()
+            }
+            Step::Planner => {
+                let (name, piece) = job.planned();
+                vec![agent(&name, &piece, json!({ "mode": "plan" }))]
+            }
+            Step::Plan(version) => vec![("plan_exit", json!({ "plan": answers::plan(&token, *version) }))],
+            Step::Enter => vec![("enter_worktree", json!({ "name": token }))],
+            // Elsewhere it would be everybody's work, and everybody at once.
+            Step::Commit => vec![bash(format!("case $PWD in */worktrees/*) {COMMIT} ;; esac; {leave}"))],
+            Step::Exit(exit) => {
+                let action = if *exit == Exit::Keep { "keep" } else { "remove" };
+                vec![("exit_worktree", json!({ "action": action, "discard_changes": *exit == Exit::Discard }))]
+            }
+            Step::Isolated(changes) => {
+                let piece = job.alone(&format!("{step}-alone"), *changes);
+                let more = json!({ "isolation": "worktree", "run_in_background": *changes });
+                vec![agent("", &piece, more)]
+            }
         }
     }
 
@@ -90,10 +135,10 @@ impl Script {
 }
 
 /// The newest job of a conversation, and how many replies it has had.
-fn position(messages: &Value) -> Option<(Job, usize)> {
+fn position(messages: &[Value]) -> Option<(Job, usize)> {
     let mut replies = 0;
-    for message in messages.as_array()?.iter().rev() {
-        if message["role"] == "assistant" {
+    for message in messages.iter().rev() {
+        if message["role"] == "assistant" && !answers::is_answer(message) {
             replies += 1;
         }
         if message["role"] == "user"
@@ -111,16 +156,18 @@ mod tests {
 
     #[test]
     fn the_step_is_the_number_of_replies_since_the_job() {
-        let messages = json!([
-            { "role": "user", "content": "job id=a plan=bash" },
-            { "role": "assistant", "content": "done a" },
-            { "role": "user", "content": "job id=b plan=bash,read" },
-            { "role": "assistant", "content": "" },
-            { "role": "tool", "content": "ok" },
-            { "role": "user", "content": "a notice" },
-        ]);
+        let answer = json!({ "to": "a", "message": { "request_id": "r1" } }).to_string();
+        let messages = [
+            json!({ "role": "user", "content": "job id=a plan=bash" }),
+            json!({ "role": "assistant", "content": "done a" }),
+            json!({ "role": "user", "content": "job id=b plan=bash,read" }),
+            json!({ "role": "assistant", "content": "" }),
+            json!({ "role": "tool", "content": "ok" }),
+            json!({ "role": "user", "content": "a notice" }),
+            json!({ "role": "assistant", "tool_calls": [{ "function": { "arguments": answer } }] }),
+        ];
         let (job, step) = position(&messages).unwrap();
         assert_eq!((job.id.as_str(), step), ("b", 1));
-        assert!(position(&json!([{ "role": "user", "content": "hello" }])).is_none());
+        assert!(position(&[json!({ "role": "user", "content": "hello" })]).is_none());
     }
 }

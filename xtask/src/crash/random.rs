@@ -35,6 +35,11 @@ impl Random {
         self.below(100) < chance
     }
 
+    /// One of them, if there are any.
+    pub(super) fn among<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        (!from.is_empty()).then(|| self.pick(from))
+    }
+
     pub(super) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let at = self.below(from.len() as u64) as usize;
         &from[at]

@@ -4,6 +4,8 @@
 
 use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
+use super::talk::Talk;
+use super::trees::Trees;
 use anyhow::Context;
 use config::Paths;
 use proto::{Entry, SessionId};
@@ -25,10 +27,12 @@ pub(super) struct Verify {
     /// Tasks on all boards, and held letters that were decided, at the last look.
     pub(super) overseen: (usize, usize),
     pub(super) ledger: Ledger,
+    pub(super) talk: Talk,
+    pub(super) trees: Trees,
 }
 
 impl Verify {
-    pub(super) fn new(home: &Path, tokens: &Path) -> Self {
+    pub(super) fn new(home: &Path, directory: &Path, tokens: &Path) -> Self {
         let state = Paths::under(home).state;
         Self {
             state,
@@ -38,6 +42,8 @@ impl Verify {
             roots: HashMap::new(),
             overseen: (0, 0),
             ledger: Ledger::default(),
+            talk: Talk::default(),
+            trees: Trees::new(directory),
         }
     }
 
@@ -62,6 +68,8 @@ impl Verify {
         let store = self.open()?;
         self.read(&store).await?;
         let mut found = self.ledger.check(promises, &self.tokens()?);
+        found.extend(self.talk.check(&promises.answers));
+        found.extend(self.trees.check(self.ledger.written())?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
         found.extend(self.check_boards(&store, promises).await?);
@@ -83,7 +91,8 @@ impl Verify {
             for kept in &page {
                 let entry: Entry = serde_json::from_str(&kept.body)
                     .with_context(|| format!("entry {} of `{}` does not read back", kept.seq, kept.session))?;
-                self.ledger.apply(&kept.session, kept.seq, entry);
+                self.talk.apply(&kept.session, kept.seq, &entry);
+                self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }
             if page.len() < PAGE {

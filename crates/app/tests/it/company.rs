@@ -162,7 +162,7 @@ fn world(plans: Gate) -> World {
 }
 
 /// Waits until something is so; what is looked at is what people would look at.
-fn until<T>(world: &World, what: &str, look: impl Fn() -> Option<T>) -> T {
+pub(crate) fn until<T>(world: &World, what: &str, look: impl Fn() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look() {
@@ -174,7 +174,7 @@ fn until<T>(world: &World, what: &str, look: impl Fn() -> Option<T>) -> T {
 }
 
 /// What everybody said and did, for the one who reads that the test failed.
-fn story(world: &World) -> String {
+pub(crate) fn story(world: &World) -> String {
     let ps = world.convoke(["ps", "--json"]).code(0).json();
     let mut told = String::new();
     for row in ps["sessions"].as_array().unwrap() {
@@ -192,7 +192,7 @@ fn story(world: &World) -> String {
     told
 }
 
-fn status(world: &World, name: &str) -> Option<String> {
+pub(crate) fn status(world: &World, name: &str) -> Option<String> {
     let ps = world.convoke(["ps", "--json"]).code(0).json();
     let rows = ps["sessions"].as_array().cloned().unwrap_or_default();
     let row = rows.into_iter().find(|row| row["name"] == name)?;
@@ -200,7 +200,7 @@ fn status(world: &World, name: &str) -> Option<String> {
 }
 
 /// Who heard what from whom, in order, without the ids that differ from run to run.
-fn letters(world: &World) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn letters(world: &World) -> BTreeMap<String, Vec<String>> {
     let ps = world.convoke(["ps", "--json"]).code(0).json();
     let mut heard = BTreeMap::new();
     for row in ps["sessions"].as_array().unwrap() {

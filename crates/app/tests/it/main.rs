@@ -3,6 +3,7 @@
 mod bad_input;
 mod compaction;
 mod company;
+mod company_script;
 mod contract;
 mod crash;
 mod doors;

@@ -31,6 +31,9 @@
 //!   {{last}}                       an indented line goes on with the line above
 //! ```
 //!
+//! A section that begins with `on: WORDS` instead of `when:` is for letters: it is played beside the one under way, for
+//! every letter that contains the words, also when several come at once.
+//!
 //! The step played is the number of assistant messages since the newest prompt (a mention's dispatch is one of them);
 //! past the last step the script says `(end of script)`. Lines of a step: `say:`, `think:`, `call TOOL {json}`,
 //! `wait: 50ms` (before answering), `fail: network|auth|overflow|rate`, `usage: IN OUT` (tokens). In texts and in JSON
@@ -126,13 +129,12 @@ impl Offline {
     }
 
     async fn play(&self, request: &Request) -> Result<Play, Error> {
-        let turn = Turn::read(&request.messages);
         if request.model.name == PLAIN {
-            return Ok(plain::next(&turn, request));
+            return Ok(plain::next(&Turn::read(&request.messages), request));
         }
         let name = &request.model.name;
         let path = self.find(name).ok_or_else(|| Error::Refused(format!("there is no script `{name}`")))?;
-        script::parse(&read(&path).await?, &path.display().to_string())?.play(&turn)
+        script::parse(&read(&path).await?, &path.display().to_string())?.play(&request.messages)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Script files: what `offline/<script>` plays. The format is described in `mod.rs`.
 
 use super::Play;
-use super::tail::Turn;
+use super::tail::{Turn, recent};
 use crate::{Error, Part};
+use bytes::Bytes;
 use proto::entry::Thought;
 use serde_json::Value;
 use std::time::Duration;
@@ -18,9 +19,32 @@ pub(super) struct Script {
 
 #[derive(Debug, Default)]
 struct Section {
-    /// `None` for the one that is played when no other matches.
-    when: Option<String>,
+    played: Played,
     steps: Vec<Step>,
+}
+
+/// What a section is played for.
+#[derive(Debug, Default, PartialEq)]
+enum Played {
+    /// A prompt that no other is for.
+    #[default]
+    Otherwise,
+    /// The newest prompt, when it contains these words.
+    When(String),
+    /// Every letter that contains these words, beside whatever else is played.
+    On(String),
+}
+
+impl Played {
+    fn is_on(&self) -> bool {
+        matches!(self, Self::On(_))
+    }
+}
+
+impl Section {
+    fn new(played: Played) -> Self {
+        Self { played, steps: Vec::new() }
+    }
 }
 
 type Step = Vec<Action>;
@@ -53,8 +77,10 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Script, Error> {
     let mut sections = vec![Section::default()];
     for line in logical_lines(text) {
         let section = sections.last_mut().expect("there is always one");
-        if let Some(when) = line.text.strip_prefix("when:") {
-            sections.push(Section { when: Some(when.trim().to_owned()), steps: Vec::new() });
+        if let Some(words) = line.text.strip_prefix("when:") {
+            sections.push(Section::new(Played::When(words.trim().to_owned())));
+        } else if let Some(words) = line.text.strip_prefix("on:") {
+            sections.push(Section::new(Played::On(words.trim().to_owned())));
         } else if line.text.trim_end() == "---" {
             section.steps.push(Step::new());
         } else {
@@ -72,7 +98,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Script, Error> {
             section.steps.pop();
         }
     }
-    sections.retain(|section| section.when.is_some() || !section.steps.is_empty());
+    sections.retain(|section| section.played != Played::Otherwise || !section.steps.is_empty());
     Ok(Script { file: file.to_owned(), sections })
 }
 
@@ -98,7 +124,7 @@ fn action(line: &str) -> Result<Action, String> {
     if let Some(rest) = line.strip_prefix("call ") {
         return call(rest.trim());
     }
-    let expected = "expected `when:`, `say:`, `think:`, `call TOOL {json}`, `wait:`, `fail:`, `usage:` or `---`";
+    let expected = "expected `when:`, `on:`, `say:`, `think:`, `call TOOL {json}`, `wait:`, `fail:`, `usage:` or `---`";
     let (word, value) = line.split_once(':').ok_or(expected)?;
     let value = value.strip_prefix(' ').unwrap_or(value);
     match word {
@@ -148,27 +174,56 @@ fn usage(text: &str) -> Result<Action, String> {
 }
 
 impl Script {
-    pub(super) fn play(&self, turn: &Turn) -> Result<Play, Error> {
-        let matching = self
-            .sections
-            .iter()
-            .find(|section| section.when.as_ref().is_some_and(|when| turn.prompt.contains(when.as_str())));
-        let section = matching.or_else(|| self.sections.iter().find(|section| section.when.is_none()));
-        let Some(section) = section else {
-            let reason = "no section matches the prompt: add steps without `when:` at the top";
-            return Err(Error::Refused(format!("script {}: {reason}", self.file)));
-        };
-        match section.steps.get(turn.said) {
-            Some(step) => self.perform(step, turn),
-            None => Ok(Play::say("(end of script)")),
+    /// The next step of the newest prompt's section, and of each letter's that has one of its own.
+    pub(super) fn play(&self, messages: &[Bytes]) -> Result<Play, Error> {
+        let mut playing = Vec::new();
+        let (mut prompted, listens) = (false, self.sections.iter().any(|section| section.played.is_on()));
+        for turn in recent(messages, self.longest()) {
+            match self.section_on(&turn.prompt) {
+                Some(section) => playing.push((section, turn)),
+                None if prompted => {}
+                None => {
+                    prompted = true;
+                    playing.push((self.section_for(&turn.prompt)?, turn));
+                }
+            }
+            if prompted && !listens {
+                break;
+            }
         }
+        let mut play = None;
+        // In the order they came.
+        for (section, turn) in playing.iter().rev() {
+            if let Some(step) = section.steps.get(turn.said) {
+                self.perform(step, turn, play.get_or_insert_default())?;
+            }
+        }
+        Ok(play.unwrap_or_else(|| Play::say("(end of script)")))
     }
 
-    fn perform(&self, step: &Step, turn: &Turn) -> Result<Play, Error> {
-        let mut play = Play::default();
+    /// Steps of the longest section: what had as many replies is over.
+    fn longest(&self) -> usize {
+        self.sections.iter().map(|section| section.steps.len()).max().unwrap_or(0).max(1)
+    }
+
+    fn section_on(&self, letter: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| matches!(&section.played, Played::On(words) if letter.contains(words)))
+    }
+
+    fn section_for(&self, prompt: &str) -> Result<&Section, Error> {
+        let fits = |section: &&Section| matches!(&section.played, Played::When(words) if prompt.contains(words));
+        let otherwise = |section: &&Section| section.played == Played::Otherwise;
+        let section = self.sections.iter().find(fits).or_else(|| self.sections.iter().find(otherwise));
+        section.ok_or_else(|| {
+            let reason = "no section matches the prompt: add steps without `when:` at the top";
+            Error::Refused(format!("script {}: {reason}", self.file))
+        })
+    }
+
+    fn perform(&self, step: &Step, turn: &Turn, play: &mut Play) -> Result<(), Error> {
         for action in step {
             match action {
-                Action::Say(text) => say(&mut play, fill(text, turn)),
+                Action::Say(text) => say(play, fill(text, turn)),
                 Action::Think(text) => play.parts.push(Part::Reasoning(Thought::new(fill(text, turn)))),
                 Action::Call { tool, input } => {
                     let input = fill_json(input, turn).to_string();
@@ -179,7 +234,7 @@ impl Script {
                 Action::Fail(failure) => return Err(self.fail(*failure)),
             }
         }
-        Ok(play)
+        Ok(())
     }
 
     fn fail(&self, failure: Failure) -> Error {

@@ -86,15 +86,23 @@ pub(super) struct Made {
 
 impl Turn {
     pub(super) fn read(messages: &[Bytes]) -> Self {
+        (0..messages.len())
+            .rev()
+            .find(|at| is_prompt(messages, *at))
+            .map(|at| Self::since(messages, at))
+            .unwrap_or_default()
+    }
+
+    /// What came since the prompt at this place, and that prompt.
+    fn since(messages: &[Bytes], at: usize) -> Self {
         let mut turn = Self::default();
-        let Some(newest) = (0..messages.len()).rev().find(|at| is_prompt(messages, *at)) else { return turn };
-        if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[newest]) {
+        if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[at]) {
             turn.prompt = text;
         }
-        turn.said = newest.checked_sub(1).map_or(0, |before| summed_up(&messages[before]));
+        turn.said = at.checked_sub(1).map_or(0, |before| summed_up(&messages[before]));
         let made = Made { tool: FORGOTTEN.into(), output: "(what came back was summed up)".into(), ..Made::default() };
         turn.calls = vec![made; turn.said];
-        for message in &messages[newest + 1..] {
+        for message in &messages[at + 1..] {
             match serde_json::from_slice(message) {
                 Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
                 Ok(Kept::Results(results)) => {
@@ -137,6 +145,12 @@ fn summed_up(message: &Bytes) -> usize {
     }
     let steps = text.split_once("<summary steps=\"").and_then(|(_, rest)| rest.split_once('"'));
     steps.and_then(|(steps, _)| steps.parse().ok()).unwrap_or(0)
+}
+
+/// The prompts that had fewer than so many replies since, the newest first.
+pub(super) fn recent(messages: &[Bytes], replies: usize) -> impl Iterator<Item = Turn> {
+    let prompts = (0..messages.len()).rev().filter(|at| is_prompt(messages, *at));
+    prompts.map(|at| Turn::since(messages, at)).take_while(move |turn| turn.said < replies)
 }
 
 /// The opening words of the newest messages, for whoever is to summarise them.

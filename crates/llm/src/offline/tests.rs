@@ -552,6 +552,41 @@ async fn a_script_can_answer_mail_and_formal_questions() {
     assert_eq!(talk.says().await, "says: scout r_1.");
 }
 
+#[tokio::test]
+async fn sections_for_letters_are_played_beside_the_one_under_way() {
+    let (mut talk, _scripts) = scripted(
+        r#"
+when: work
+call list {}
+---
+call glob {}
+---
+say: worked.
+
+on: ping
+call read {"to": "{{prompt.from}}"}
+---
+say: pong {{prompt.from}}.
+"#,
+    );
+    let mail = |from: &str| format!("<cross-session-message from=\"{from}\">\nping");
+    assert_eq!(talk.user("work").says().await, "calls: list {}");
+    talk.call("c1", "list", "{}", "", false);
+    // Two come at once, between two steps.
+    talk.user(&mail("a")).user(&mail("b"));
+    assert_eq!(talk.says().await, "calls: glob {}\ncalls: read {\"to\":\"a\"}\ncalls: read {\"to\":\"b\"}");
+    talk.call("c2", "glob", "{}", "", false);
+    let ended = "worked.\npong a.\npong b.";
+    assert_eq!(talk.says().await, format!("says: {ended}"));
+    talk.answer(ended);
+    // While nothing is under way a letter is played alone.
+    assert_eq!(talk.user(&mail("c")).says().await, "calls: read {\"to\":\"c\"}");
+    talk.call("c3", "read", "{}", "", false);
+    assert_eq!(talk.says().await, "says: pong c.");
+    talk.answer("pong c.");
+    assert_eq!(talk.user("work").says().await, "calls: list {}");
+}
+
 const SCRIPT: &str = r#"
 # The default.
 say: hello, {{prompt}}

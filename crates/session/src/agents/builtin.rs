@@ -20,6 +20,7 @@ const DEFAULTS: &[(&str, &str, Action)] = &[
     ("*", "*", Allow),
     ("doom_loop", "*", Ask),
     ("external_directory", "*", Ask),
+    ("private_network", "*", Deny),
     ("question", "*", Deny),
     ("plan_enter", "*", Deny),
     ("plan_exit", "*", Deny),

@@ -2,10 +2,11 @@
 
 use crate::turns::step;
 use crate::world::World;
-use proto::entry::Entry;
+use proto::entry::{Entry, Started};
 use proto::letter::AskReply;
 use proto::{Outcome, Status};
 use serde_json::json;
+use store::{AskChange, Batch, Fence};
 use testkit::{Gate, Reply};
 
 #[tokio::test]
@@ -46,6 +47,37 @@ async fn a_question_survives_and_is_answered_after_the_restart() {
     world.end(&posted.run).await;
     let seen = world.transcript(&posted.session.id).await;
     assert!(seen.contains("-> ok: 1\tKEY=1"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_plan_that_was_approved_right_before_the_crash_stays_approved() {
+    let mut world = World::new(|received| match step(received) {
+        0 => Reply::calls([("plan_enter", json!({}))]),
+        1 => Reply::calls([("plan_exit", json!({"plan": "write it"}))]),
+        2 => Reply::calls([("write", json!({"filePath": "story.txt", "content": "once"}))]),
+        _ => Reply::text("done"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    let ask = loop {
+        match world.store.asks(None).await.unwrap().pop() {
+            Some(ask) => break ask,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    world.rt.stop().await;
+    // The answer is in the log, and nothing of what follows from it.
+    let batch = Batch {
+        entries: vec![Entry::Started(Started { call: ask.call })],
+        asks: vec![AskChange::Close { ask: ask.id, reply: Some(AskReply::Once) }],
+        ..Batch::default()
+    };
+    world.store.commit(&posted.session.id, Fence::Claim, batch).await.unwrap();
+    world.take_over().await;
+    world.end(&posted.run).await;
+    let seen = world.transcript(&posted.session.id).await;
+    assert!(seen.contains("-> ok: The plan is approved"), "{seen}");
+    assert_eq!(world.repo.read("story.txt"), "once", "{seen}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ fn system(received: &Received) -> String {
     received.body()["messages"][0]["content"].as_str().unwrap().to_owned()
 }
 
-const SHOWN: [&str; 15] = [
+const SHOWN: [&str; 16] = [
     "read",
     "list",
     "glob",
@@ -29,6 +29,7 @@ const SHOWN: [&str; 15] = [
     "write",
     "edit",
     "apply_patch",
+    "webfetch",
     "task",
     "agent",
     "send_message",

@@ -32,6 +32,7 @@ impl Tool for PlanEnter {
             "Switch to planning: from here on nothing but markdown files can be changed, until a plan is approved with \
              plan_exit. Use it before work that is large, risky or unclear.",
         )
+        .again()
         .aliases(&["EnterPlanMode"])
     }
 
@@ -56,6 +57,7 @@ impl Tool for PlanExit {
             "Put your plan to whoever decides: the agent that started you, or the user. When it is approved you can change \
              things again; when it is not, you are told why and go on planning.",
         )
+        .again()
         .aliases(&["ExitPlanMode"])
     }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A runner ends all of its descendants when its command exits, when its control socket closes (time limit, cancel, a
-//! dropped call, a gateway that died), or when the reaper is gone. A process that detaches itself is adopted by its
+//! dropped call, a gateway that died), or when the reaper is gone; in these cases the command is told to end a moment
+//! before, so that it can put things in order. A process that detaches itself is adopted by its
 //! runner, which is why it cannot hide. The reaper ends everything when its own socket closes or when it has not been
 //! fed in time (a gateway that was stopped), and adopts and ends what a killed runner leaves behind.
 

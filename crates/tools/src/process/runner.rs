@@ -8,7 +8,9 @@ use super::wire::{self, Report};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitStatus, getpid, kill_process_group, pidfd_open, set_child_subreaper, setsid,
+};
 use std::ffi::OsString;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +21,9 @@ use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
+/// How long a command that is told to end may take to put things in order: git removes its lock files then, and would
+/// leave a repository locked when it is killed.
+const GRACE: Duration = Duration::from_millis(100);
 /// How long killed processes may take to be gone before the reaper is left to deal with them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -135,12 +140,12 @@ fn watch(main: Pid, control: &UnixStream, errors: &mut Option<Errors>) -> Option
             status = Some(ended);
         }
     };
+    let mut main_ended = false;
     let stopped = loop {
         let (stopped, orphaned) = wait_for_something(control, &lifeline, pidfd.as_ref(), errors.as_ref());
         if let Some(errors) = errors {
             errors.take();
         }
-        let mut main_ended = false;
         tree::reap(|pid, ended| {
             main_ended |= pid == main;
             note(pid, ended);
@@ -152,6 +157,9 @@ fn watch(main: Pid, control: &UnixStream, errors: &mut Option<Errors>) -> Option
             break Some(());
         }
     };
+    if !main_ended && kill_process_group(main, Signal::TERM).is_ok() {
+        tree::await_ends(GRACE, &mut note);
+    }
     let gone = tree::end_all(PATIENCE, note);
     stopped?;
     if let Some(errors) = errors {

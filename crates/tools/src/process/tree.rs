@@ -17,6 +17,14 @@ pub(super) fn reap(mut died: impl FnMut(Pid, WaitStatus)) -> bool {
     }
 }
 
+/// Waits for every descendant to end by itself, but not for long.
+pub(super) fn await_ends(patience: Duration, mut died: impl FnMut(Pid, WaitStatus)) {
+    let deadline = Instant::now() + patience;
+    while reap(&mut died) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Ends every descendant, however it tried to get away: what loses its parent becomes a child of this process, which
 /// is a subreaper. `false` when some would not die in time (stuck in the kernel, or another user's).
 pub(super) fn end_all(patience: Duration, mut died: impl FnMut(Pid, WaitStatus)) -> bool {

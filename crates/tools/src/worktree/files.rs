@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Below the repository's own working tree.
 const FOLDER: [&str; 2] = [".convoke", "worktrees"];
+/// Where a worktree goes that is being deleted. No name begins with a dot.
+const ASIDE: &str = ".removed";
 /// What keeps the folder out of everybody's `git status`.
 const EXCLUDED: &str = "/.convoke/worktrees/";
 
@@ -72,6 +74,30 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         file.sync_all()
     });
     written.and_then(|()| fs::rename(&aside, path)).map_err(|error| refused("write", path, &error))
+}
+
+/// Moves a worktree's directory out of its place, whole: whoever is cut off while it is deleted finds it gone, and never
+/// half of it there. Gives the place it is in now; a directory that cannot be moved stays where it is.
+pub(super) fn set_aside(top: &Path, path: &Path) -> Option<PathBuf> {
+    let aside = folder(top).join(ASIDE);
+    clear(&aside);
+    match fs::rename(path, &aside) {
+        Ok(()) => Some(aside),
+        Err(error) => {
+            tracing::debug!(path = %path.display(), %error, "cannot move a worktree aside");
+            None
+        }
+    }
+}
+
+/// Deletes what was moved aside, now or before a crash.
+pub(super) fn clear(aside: &Path) {
+    match fs::remove_dir_all(aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(path = %aside.display(), %error, "cannot delete what is left of a worktree");
+        }
+        Ok(()) | Err(_) => {}
+    }
 }
 
 /// Takes empty folders away that a name with segments needed.

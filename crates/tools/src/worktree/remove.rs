@@ -82,8 +82,18 @@ async fn forget(repo: &Repository, tree: &Tree, discard: Discard) -> Result<Remo
 async fn delete(repo: &Repository, tree: &Tree) -> Result<(), Error> {
     // From here on a cancelled call would only leave half of it.
     let git = repo.git.at(&repo.main).steadfast();
-    git.work(&["worktree", "remove", "--force", &tree.path.display().to_string()]).await?;
+    // Git deletes file by file: cut off in the middle it would leave a directory that no longer says whose it is.
+    let aside = files::set_aside(&repo.main, &tree.path);
+    let removed = git.work(&["worktree", "remove", "--force", &tree.path.display().to_string()]).await;
+    if let (Err(_), Some(aside)) = (&removed, &aside) {
+        let _ = std::fs::rename(aside, &tree.path);
+    }
+    removed?;
     drop_branch(repo, tree).await?;
+    if let Some(aside) = aside {
+        // Of a large one that takes a while.
+        let _ = tokio::task::spawn_blocking(move || files::clear(&aside)).await;
+    }
     files::tidy(&repo.main, &tree.path);
     Ok(())
 }

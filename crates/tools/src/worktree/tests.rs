@@ -363,6 +363,24 @@ async fn what_a_crash_left_is_recognised_and_entered_again() {
 }
 
 #[tokio::test]
+async fn a_removal_that_was_cut_off_comes_to_its_end_the_next_time() {
+    let place = repository();
+    let (tree, other) = (made(&place, "x").await, made(&place, "y").await);
+    write(&tree.join("c.txt"), "c");
+    commit(&tree, "work");
+    // Out of its place, and not yet deleted.
+    let aside = place.dir().join(".convoke/worktrees/.removed");
+    std::fs::rename(&tree, &aside).unwrap();
+    assert_eq!(list(&open(&place).await).await.unwrap().0[0].state, State::Missing);
+    let removed = try_remove(&place, "x", true).await.unwrap();
+    assert_eq!(place.git(&format!("show {}:c.txt", removed.snapshot.commit)), "c");
+    assert_eq!(list(&open(&place).await).await.unwrap().0.len(), 1);
+    // What is left of it is deleted with the next one.
+    try_remove(&place, "y", false).await.unwrap();
+    assert!(!aside.exists() && !other.exists());
+}
+
+#[tokio::test]
 async fn names_that_are_taken_by_something_else_are_refused() {
     let place = repository();
     made(&place, "a").await;

@@ -1,7 +1,7 @@
 //! What is promised about commands and their ends.
 
 use crate::support::{Place, block_on, start_gateway, text, within};
-use convoke_tools::process::{Command, Error, Processes, Reaper};
+use convoke_tools::process::{Command, Error, Finished, Processes, Reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("strays_die_with_their_call", strays_die_with_their_call),
     ("cancelling_ends_everything", cancelling_ends_everything),
     ("a_dropped_call_ends_everything", a_dropped_call_ends_everything),
+    ("whoever_is_ended_puts_things_in_order_first", whoever_is_ended_puts_things_in_order_first),
+    ("whoever_does_not_want_to_end_is_ended", whoever_does_not_want_to_end_is_ended),
     ("long_output_is_bounded_and_saved", long_output_is_bounded_and_saved),
     ("the_environment_is_exactly_what_was_given", the_environment_is_exactly_what_was_given),
     ("no_descriptor_is_inherited", no_descriptor_is_inherited),
@@ -143,7 +145,7 @@ fn cancelling_ends_everything() {
     })
     .unwrap();
     assert!(finished.cancelled && !finished.timed_out);
-    assert_eq!(finished.signal, Some(9));
+    assert_eq!(finished.signal, Some(15));
     assert_eq!(place.running(), 0);
     let again = block_on(place.reaper.run(place.bash("echo"), &cancel)).unwrap();
     assert!(again.cancelled && again.output.is_empty(), "a cancelled call does not start");
@@ -158,6 +160,36 @@ fn a_dropped_call_ends_everything() {
         }
         within(SOON, "all are gone", || place.running() == 0);
     });
+}
+
+/// Runs a script until it says `up` in a file, and then cancels it.
+fn cancelled_once_up(place: &Place, script: &str) -> Finished {
+    let cancel = CancellationToken::new();
+    block_on(async {
+        let watch = async {
+            while !place.file("up").exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            cancel.cancel();
+        };
+        tokio::join!(place.reaper.run(place.bash(script), &cancel), watch).0
+    })
+    .unwrap()
+}
+
+fn whoever_is_ended_puts_things_in_order_first() {
+    let place = Place::new();
+    // As git does, below a shell that does not care.
+    let script = "bash -c \"trap 'rm lock; exit' TERM; touch lock up; while :; do sleep 0.01; done\"; echo not reached";
+    assert!(cancelled_once_up(&place, script).cancelled);
+    assert!(!place.file("lock").exists());
+}
+
+fn whoever_does_not_want_to_end_is_ended() {
+    let place = Place::new();
+    let script = "trap '' TERM; touch up; sleep MARK & while :; do sleep 0.01; done";
+    let finished = cancelled_once_up(&place, script);
+    assert_eq!((finished.cancelled, finished.signal, place.running()), (true, Some(9), 0));
 }
 
 fn long_output_is_bounded_and_saved() {
