@@ -10,6 +10,7 @@
 mod agent;
 mod always;
 mod auth;
+mod compaction;
 mod document;
 mod edit;
 mod environment;
@@ -55,6 +56,7 @@ use serde_json::Value;
 pub use agent::{Agent, Mode};
 pub use always::{Always, always, keep_always, revoke_always};
 pub use auth::{Keys, keys, login, logout};
+pub use compaction::Compaction;
 pub use edit::{Edited, edit};
 pub use environment::Environment;
 pub use error::Error;
@@ -85,6 +87,8 @@ use section::Notes;
 pub struct Config {
     /// `provider/model`.
     pub model: Option<String>,
+    /// `provider/model` for small work beside the conversation: names of sessions.
+    pub small_model: Option<String>,
     pub default_agent: Option<String>,
     pub provider: BTreeMap<String, Provider>,
     /// The rules for every agent, layer by layer, each in the order of its file.
@@ -103,6 +107,7 @@ pub struct Config {
     /// `tools.search`.
     pub search: Search,
     pub worktree: Worktree,
+    pub compaction: Compaction,
     pub tls: Option<Tls>,
     pub organisation: Organisation,
     /// Files with instructions for every agent, besides those that are found by their name.
@@ -159,6 +164,7 @@ pub struct Loaded {
 
 const TYPED: &[&str] = &[
     "model",
+    "small_model",
     "default_agent",
     "provider",
     "permission",
@@ -170,6 +176,7 @@ const TYPED: &[&str] = &[
     "hooks",
     "tools",
     "worktree",
+    "compaction",
     "tls",
     "organisation",
     "instructions",
@@ -286,6 +293,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
         let (node, config) = (&field.node, &mut loaded.config);
         match field.key.as_str() {
             "model" => config.model = Some(model(node)?),
+            "small_model" => config.small_model = Some(model(node)?),
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,
@@ -297,6 +305,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
             "hooks" => config.hooks = hooks::read(node, &mut notes)?,
             "tools" => read_tools(node, &mut notes, config)?,
             "worktree" => config.worktree = Worktree::read(node, &mut notes)?,
+            "compaction" => config.compaction = Compaction::read(node, &mut notes)?,
             "tls" => config.tls = Tls::read(node, &mut notes)?,
             "organisation" => config.organisation = Organisation::read(node, &mut notes)?,
             "instructions" => config.instructions = node.texts()?,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::{agent, hooks, limits, organisation, peers, permission, provider, tls, tools, worktree};
+use crate::{agent, compaction, hooks, limits, organisation, peers, permission, provider, tls, tools, worktree};
 
 /// A group of settings.
 pub(crate) struct Section {
@@ -64,6 +64,12 @@ const GENERAL: Section = Section {
             "the first provider with a key, else `offline/plain`",
             "the model, as `provider/model`",
         ),
+        setting(
+            "small_model",
+            Kind::Text,
+            "none: a session is called by the first words it was told",
+            "a cheap model that names sessions, as `provider/model`; `agent.title.model` comes first",
+        ),
         setting("default_agent", Kind::Text, "`build`", "who answers when nobody is named: a primary agent"),
         setting(
             "instructions",
@@ -109,6 +115,7 @@ pub(crate) const SECTIONS: &[&Section] = &[
     &limits::SECTION,
     &hooks::SECTION,
     &worktree::SECTION,
+    &compaction::SECTION,
     &SESSION,
     &peers::SECTION,
     &tls::SECTION,
@@ -352,6 +359,7 @@ mod tests {
         check("peers[].", peers::KEYS);
         check("tls.", tls::KEYS);
         check("worktree.", worktree::KEYS);
+        check("compaction.", compaction::KEYS);
         check("sandbox.", crate::SANDBOX_KEYS);
     }
 

@@ -77,7 +77,7 @@ fn a_file_that_is_not_text_is_refused_with_its_place() {
 fn a_whole_file_is_read() {
     let loaded = good(
         r#"{
-            "$schema": "x", "model": "local/qwen/3", "default_agent": "Build",
+            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build",
             "provider": { "local": {
                 "wire": "openai-chat", "base_url": "http://localhost:{env:PORT}/v1/", "api_key": "{env:KEY}",
                 "headers": { "X-Team": "blue" }, "models": { "qwen/3": { "context": 32768, "output": 4096 } }
@@ -88,6 +88,7 @@ fn a_whole_file_is_read() {
         }"#,
     );
     let config = loaded.config;
+    assert_eq!(config.small_model.as_deref(), Some("local/tiny"));
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
     let local = &config.provider["local"];
     assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));
@@ -170,6 +171,7 @@ fn what_cannot_work_between_gateways_is_refused() {
         r#"{ "hooks": { "tool.before": "" } }"#,
         r#"{ "tools": { "search": "auto:0" } }"#,
         r#"{ "worktree": { "base": "main" } }"#,
+        r#"{ "compaction": { "auto": "no" } }"#,
         r#"{ "tls": { "cert": "a" } }"#,
         r#"{ "tls": { "key": "" } }"#,
         r#"{ "organisation": { "url": "example.org" } }"#,
@@ -200,6 +202,8 @@ fn what_cannot_work_between_gateways_is_refused() {
         use `on`, `off`, `auto`, or `auto:20` for 20 percent of the context
     convoke.jsonc:1:25: `worktree.base` cannot be `main`
         use `head` or `fresh`
+    convoke.jsonc:1:27: `compaction.auto` must be a boolean, not a string
+        write `true` or `false`, without quotes
     convoke.jsonc:1:10: `tls` has no `key`
         name two PEM files, `cert` and `key`, or leave `tls` out
     convoke.jsonc:1:19: `tls.key` is not a path

@@ -1,10 +1,11 @@
 //! Entries: what a session's log is made of. State is what they say.
 
-use crate::letter::{Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
+use crate::letter::{Compact, Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
-use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Usage};
+use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Todo, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
 /// An entry with its place in the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ tagged! {
         Notice(Notice) = "notice",
         /// Deferred tools the model may call from here on, or knows of.
         ToolsLoaded(ToolsLoaded) = "tools_loaded",
+        /// The session's list of what is left to do, whole, from here on.
+        Todo(TodoList) = "todo",
     }
 }
 
@@ -63,6 +66,9 @@ pub struct Input {
     /// It asks whether the session may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
+    /// It asks for room in the context, and no model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact: Option<Compact>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -233,23 +239,75 @@ pub enum State {
     Interrupted,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// Room is made: by a summary, or by leaving old output of tools out. One that is done and has neither found nothing to
+/// do.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compaction {
     pub state: CompactionState,
     pub auto: bool,
+    /// What the summary is to look after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The first entry that stays verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeps_from: Option<u64>,
+    /// The prompt under way, when it stands before that entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+    /// Replies to that prompt that stand before that entry.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps: u32,
+    /// What the model is told beside the summary: children, questions, the list, the plan, as they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<String>,
+    /// What later entries build on, so that nobody has to read those before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<Carried>,
+    /// Long results of calls before this entry are no longer sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prunes_before: Option<u64>,
+    /// What is left of the conversation, in tokens, roughly.
+    #[serde(default, skip_serializing_if = "is_zero64")]
+    pub tokens: u64,
+    /// What the summary cost.
+    #[serde(default)]
+    pub usage: Usage,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CompactionState {
+    #[default]
     Pending,
     Done,
+}
+
+/// What a session knows from entries that are summed up.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Carried {
+    /// Who is meant by a name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub known: BTreeMap<String, SessionId>,
+    /// Deferred tools that were loaded, in that order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loaded: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub todo: Vec<Todo>,
+    /// The plan that was approved last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_zero64(number: &u64) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -279,6 +337,11 @@ pub struct ToolsLoaded {
     /// Can no longer be called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct TodoList {
+    pub items: Vec<Todo>,
 }
 
 #[cfg(test)]

@@ -167,6 +167,9 @@ pub struct Prompt {
     /// Whose money the run spends that this opens; its own without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purse: Option<Purse>,
+    /// Asks for room in the context, and for nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact: Option<Compact>,
     /// Asks the session whether it may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<Shutdown>,
@@ -366,6 +369,9 @@ pub struct Switch {
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// The plan that was approved with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Starts nothing from here on, or goes on.
@@ -374,4 +380,8 @@ pub struct Switch {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Compact {}
+pub struct Compact {
+    /// What the summary is to look after, in the words of whoever asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+}

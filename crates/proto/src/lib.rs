@@ -18,6 +18,7 @@ pub mod run;
 mod shape;
 pub mod sse;
 mod tagged;
+pub mod todo;
 pub mod worktree;
 
 pub use board::{BoardTask, Holder, TaskState};
@@ -30,6 +31,7 @@ pub use key::{AgentId, Key, Kind, Reference};
 pub use letter::{Body, Class, Letter};
 pub use rule::{Action, Rule};
 pub use run::{Outcome, Status, Usage};
+pub use todo::{Priority, Todo, TodoStatus};
 pub use worktree::Worktree;
 
 /// Milliseconds since the epoch: how every time is sent and stored.

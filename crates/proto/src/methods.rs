@@ -114,6 +114,8 @@ methods! {
     "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
+    /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
+    "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
     /// Stops a session and begins it anew: the same key, label, agent and directory, and an empty log. The old log stays
     /// readable by its id.
     "sessions.reset" SessionsReset(RetireInput) -> SessionInfo, Write;
@@ -511,6 +513,21 @@ pub struct ForkInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The same key again names the same session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Chosen>")]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompactInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+    /// What the summary is to look after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Becomes the run's id: the same key again starts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,

@@ -28,6 +28,8 @@ pub enum Next {
     Spent,
     /// The context is full, or somebody asked to make room.
     Compact,
+    /// The context is full, and making room does not help: end the run.
+    Full,
     /// The last step: the model gets no tools and is told to conclude.
     Conclude,
     CallModel,
@@ -64,7 +66,9 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
         return Next::Take(due);
     }
     let Some(now) = view.answering() else { return Next::Rest };
-    if now.answered {
+    // Whoever asks for room gets it; what makes it by itself has to see that it helps.
+    let (pending, wanted) = (view.pending().is_some(), view.pending().is_some_and(|pending| !pending.auto));
+    if now.answered && !wanted {
         // Whoever asks to shut it down gets an answer first; the actor's clock ends that wait.
         return if view.shutdown().is_some() { Next::Settle } else { Next::End };
     }
@@ -74,8 +78,8 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     if limits.spent {
         return Next::Spent;
     }
-    if view.compaction_pending() || (limits.context > 0 && view.context() >= limits.context) {
-        return Next::Compact;
+    if pending || (limits.context > 0 && view.context() >= limits.context) {
+        return if wanted || view.can_make_room(limits.context) { Next::Compact } else { Next::Full };
     }
     match limits.steps {
         Some(steps) if now.steps + 1 >= steps => Next::Conclude,

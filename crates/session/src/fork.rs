@@ -4,7 +4,7 @@
 //! in the same words, so that the two conversations stay the same bytes up to that point.
 
 use crate::view::View;
-use proto::entry::{CallResult, Ended, State, Stored};
+use proto::entry::{CallResult, Ended, State, Stored, TodoList};
 use proto::{Entry, Outcome};
 use store::Session;
 
@@ -33,7 +33,11 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
         let run = now.run.clone();
         Entry::Ended(Ended { run, outcome: Outcome::Ok, code: None, message: None, hint: None })
     });
-    let made: Vec<Stored> = closed.chain(over).map(|entry| Stored { seq: fork.seq, at, entry }).collect();
+    // A child has work of its own, and so a list of its own.
+    let is_child = row.parent.as_ref() == Some(&fork.of);
+    let forgotten = (is_child && !view.todo().is_empty()).then(|| Entry::Todo(TodoList::default()));
+    let made: Vec<Stored> =
+        closed.chain(over).chain(forgotten).map(|entry| Stored { seq: fork.seq, at, entry }).collect();
     entries.splice(end..end, made);
     entries
 }

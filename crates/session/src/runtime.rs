@@ -277,6 +277,14 @@ impl Runtime {
         Ok(Posted { run, session: row, cursor, duplicate })
     }
 
+    /// Sums a session up: in a run of its own, or at the next step of the one under way.
+    pub async fn compact(&self, of: Session, wish: Option<&str>, run: Option<RunId>) -> Result<Posted, Error> {
+        let text = format!("/compact {}", wish.unwrap_or_default());
+        let target = Target::Found(Box::new(of));
+        self.prompt(NewPrompt { target, text: text.trim().to_owned(), agent: None, model: None, run, steer: true })
+            .await
+    }
+
     /// A run id that was used before: the same call again, or somebody else's.
     async fn posted_before(&self, run: &RunId, target: &Target) -> Result<Option<Posted>, Error> {
         let Some(found) = self.inner.store.run(run).await? else { return Ok(None) };
@@ -321,6 +329,11 @@ impl Runtime {
         let dir = Path::new(&row.cwd);
         let here = self.inner.settings.fresh(dir)?;
         let agents = &here.agents;
+        if let Some(compact) = crate::compaction::asked(&prompt.text) {
+            let allotted = Some(crate::budget::limits(&self.inner.limits));
+            let purse = Some(Purse { of: run.clone(), allotted, fresh: false });
+            return Ok(Body::Prompt(Prompt { compact: Some(compact), purse, ..Prompt::text(&prompt.text) }));
+        }
         let command = command::find(&prompt.text, &here.loaded.commands);
         let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
         let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
@@ -412,11 +425,22 @@ impl Runtime {
             title: of.title.clone(),
             fork: Some(Fork { of: of.id.clone(), seq }),
             seq,
-            base: of.base.min(seq),
+            base: self.base_at(&of, seq).await?,
             context_tokens: of.context_tokens,
             ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
         };
         self.open(row, once).await
+    }
+
+    /// Where a log is to be read from that ends at an entry: room that was made later was not made there.
+    async fn base_at(&self, of: &Session, seq: u64) -> Result<u64, Error> {
+        if of.base == 0 || seq == of.seq {
+            return Ok(of.base);
+        }
+        let since = self.inner.store.entries(&of.id, store::Span::After { seq, limit: usize::MAX }).await?;
+        let later =
+            since.iter().any(|stored| matches!(&stored.entry, proto::Entry::Compaction(c) if c.keeps_from.is_some()));
+        Ok(if later { 0 } else { of.base })
     }
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
@@ -717,7 +741,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
+    pub(crate) async fn post(self: &Arc<Self>, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         let receipts = self.store.deliver(Mail { at: now(), open: Vec::new(), post, ..Mail::default() }).await?;
         receipts.iter().for_each(|receipt| self.wake(&receipt.to));
         Ok(receipts)

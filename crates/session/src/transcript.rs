@@ -3,9 +3,12 @@
 //! Work per step is proportional to what is new. The bytes of what was sent before never change, which is also what a
 //! provider's prompt cache asks for.
 
+use crate::compaction::{PRUNED, is_long, opening};
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
-use proto::entry::{CallResult, Entry, Input, Reply, ReplyPart, State, ToolsLoaded};
+use proto::entry::{
+    CallResult, Compaction, CompactionState, Entry, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
+};
 use proto::letter::InputPart;
 use proto::{Call, CallId};
 use std::sync::Arc;
@@ -24,6 +27,8 @@ pub(crate) struct Transcript {
     calls: Vec<(Call, Option<Settled>)>,
     /// What was said while calls were open: wires want results right behind the reply.
     held: Vec<Bytes>,
+    /// Long output before this entry is not sent any more.
+    prunes_before: u64,
 }
 
 /// What is kept of a result until all of them are there.
@@ -34,19 +39,36 @@ struct Settled {
 
 impl Transcript {
     pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
-        Self { provider, fragments: Vec::new(), blocks: 0, loose: 0, calls: Vec::new(), held: Vec::new() }
+        let (fragments, calls, held) = (Vec::new(), Vec::new(), Vec::new());
+        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0 }
+    }
+
+    /// What a log says to a model: the newest summary, and what came since.
+    pub(crate) fn of(provider: Arc<dyn Provider>, entries: &[Stored]) -> Self {
+        let mut transcript = Self::new(provider);
+        let compactions = || entries.iter().filter_map(compaction);
+        transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
+        let summed = compactions().rfind(|done| done.keeps_from.is_some());
+        let from = summed.and_then(|done| done.keeps_from).unwrap_or(0);
+        if let Some(done) = summed {
+            transcript.user(&opening(done));
+            done.asked.iter().for_each(|prompt| transcript.user(prompt));
+        }
+        let kept = entries.iter().filter(|stored| stored.seq >= from);
+        kept.for_each(|stored| transcript.apply(stored.seq, &stored.entry));
+        transcript
     }
 
     pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
         Arc::ptr_eq(&self.provider, provider)
     }
 
-    pub(crate) fn apply(&mut self, entry: &Entry) {
+    pub(crate) fn apply(&mut self, seq: u64, entry: &Entry) {
         match entry {
-            Entry::Input(input) if input.parts.is_empty() => {}
+            Entry::Input(input) if input.parts.is_empty() || input.compact.is_some() => {}
             Entry::Input(input) => self.took(input),
             Entry::Reply(reply) => self.replied(reply),
-            Entry::Result(result) => self.settled(result),
+            Entry::Result(result) => self.settled(seq, result),
             Entry::Notice(notice) => {
                 self.user(&format!("[notice from the runtime, not from a person] {}", notice.text));
             }
@@ -55,7 +77,12 @@ impl Transcript {
                     self.user(&format!("[notice from the runtime, not from a person] {text}"));
                 }
             }
-            Entry::Started(_) | Entry::Waiting(_) | Entry::Compaction(_) | Entry::Ended(_) | Entry::Switch(_) => {}
+            Entry::Started(_)
+            | Entry::Waiting(_)
+            | Entry::Compaction(_)
+            | Entry::Ended(_)
+            | Entry::Switch(_)
+            | Entry::Todo(_) => {}
         }
     }
 
@@ -109,9 +136,11 @@ impl Transcript {
         self.calls = reply.calls().map(|call| (call.clone(), None)).collect();
     }
 
-    fn settled(&mut self, result: &CallResult) {
+    fn settled(&mut self, seq: u64, result: &CallResult) {
+        let pruned = seq < self.prunes_before && is_long(&result.output);
         let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        *slot = Some(Settled { output: result.output.clone(), failed: result.state != State::Ok });
+        let output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
+        *slot = Some(Settled { output, failed: result.state != State::Ok });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
             let calls = std::mem::take(&mut self.calls);
             let results = calls.iter().filter_map(|(call, settled)| {
@@ -121,6 +150,14 @@ impl Transcript {
             self.push(self.provider.encode(&Message::Results(results.collect())));
             std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
         }
+    }
+}
+
+/// Room that was made.
+fn compaction(stored: &Stored) -> Option<&Compaction> {
+    match &stored.entry {
+        Entry::Compaction(done) if done.state == CompactionState::Done => Some(done),
+        _ => None,
     }
 }
 

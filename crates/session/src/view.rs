@@ -3,9 +3,12 @@
 //! A session's state is nothing but this fold, so waking after a restart, taking over and replaying are one and the same
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
-use proto::entry::{Call, CallResult, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting};
+use crate::doom::Made;
+use proto::entry::{
+    Call, CallResult, Carried, Compaction, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting,
+};
 use proto::letter::{Conversation, InputPart, Purse, Shutdown};
-use proto::{CallId, Millis, RunId, SessionId, Status, Usage};
+use proto::{CallId, Millis, RunId, SessionId, Status, Todo, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,11 +19,17 @@ pub struct View {
     /// Calls without a result, in the order they were made.
     open: Vec<Open>,
     subtasks: Vec<Subtask>,
-    compaction_pending: bool,
+    /// Room that is to be made and is not made yet.
+    pending: Option<Arc<Compaction>>,
+    /// The first entry that a model is sent as it is: what came before is summed up.
+    kept: u64,
+    room: Room,
     /// Nothing is started until a person resumes it.
     paused: bool,
     /// What the last request filled of the context.
     context: u64,
+    /// What came since, in tokens, roughly.
+    came: u64,
     /// What the session runs as, by its newest input or switch.
     agent: Option<String>,
     model: Option<String>,
@@ -33,6 +42,24 @@ pub struct View {
     /// Deferred tools that were loaded, in that order.
     loaded: Arc<Vec<String>>,
     told: Option<Told>,
+    /// What the session wrote down as left to do.
+    todo: Arc<Vec<Todo>>,
+    /// The plan that was approved last.
+    plan: Option<Arc<str>>,
+}
+
+/// What making room last brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Room {
+    /// It was not made, or a reply came since.
+    #[default]
+    Usual,
+    /// Old output was left out, and nothing was said since.
+    Pruned,
+    /// The conversation was summed up, and nothing was said since.
+    Summed,
+    /// The first request after that filled so much.
+    Refilled(u64),
 }
 
 /// The deferred tools a model was told by name.
@@ -74,6 +101,12 @@ pub struct Answering {
     pub sender: Option<String>,
     /// Sessions that want to hear when nothing is left to do here.
     pub notify: Vec<SessionId>,
+    /// The entry that opened it.
+    pub began: u64,
+    /// What it has called.
+    made: Arc<Made>,
+    /// It was opened for nothing but room in the context.
+    compacts: bool,
     /// A call ended the turn.
     yielded: bool,
 }
@@ -112,23 +145,17 @@ impl View {
 
     pub fn apply(&mut self, seq: u64, entry: &Entry) {
         match entry {
-            Entry::Input(input) => self.took(input),
+            Entry::Input(input) => self.took(seq, input),
             Entry::Reply(reply) => self.replied(seq, reply),
             Entry::Started(started) => self.set(&started.call, OpenState::Running),
             Entry::Waiting(waiting) => self.waits(waiting),
             Entry::Result(result) => self.settled(result),
-            Entry::Compaction(compaction) => {
-                self.compaction_pending = compaction.state == CompactionState::Pending;
-                if compaction.state == CompactionState::Done {
-                    self.context = 0;
-                    // Everything is sent anew, so the list can be as well.
-                    self.told = None;
-                }
-            }
+            Entry::Compaction(compaction) => self.compacted(compaction),
             Entry::Ended(ended) if self.answering().is_some_and(|now| now.run != ended.run) => {}
             Entry::Ended(_) => {
                 self.phase = Phase::Idle;
                 self.subtasks.clear();
+                self.pending = None;
                 (self.shutdown, self.closing) = (None, false);
             }
             Entry::Switch(switch) => {
@@ -137,9 +164,42 @@ impl View {
                 }
                 self.model = switch.model.clone().or(self.model.take());
                 self.paused = switch.paused.unwrap_or(self.paused);
+                self.plan = switch.plan.as_deref().map(Arc::from).or(self.plan.take());
             }
             Entry::ToolsLoaded(tools) => self.tools_changed(tools),
+            Entry::Todo(list) => self.todo = Arc::new(list.items.clone()),
             Entry::Notice(_) => {}
+        }
+        // What a model said is counted in what it used.
+        if !matches!(entry, Entry::Reply(reply) if !reply.model.is_empty()) {
+            self.came += crate::compaction::weight(entry);
+        }
+    }
+
+    fn compacted(&mut self, compaction: &Compaction) {
+        if compaction.state == CompactionState::Pending {
+            self.pending = Some(Arc::new(compaction.clone()));
+            return;
+        }
+        self.pending = None;
+        if let Phase::Answering(now) = &mut self.phase {
+            now.used += compaction.usage;
+            now.answered |= now.compacts;
+        }
+        if compaction.prunes_before.is_some() {
+            self.room = Room::Pruned;
+            (self.context, self.came) = (compaction.tokens, 0);
+        }
+        if let Some(from) = compaction.keeps_from {
+            self.room = Room::Summed;
+            (self.context, self.came) = (compaction.tokens, 0);
+            self.kept = from;
+            // Everything is sent anew, so the list can be as well.
+            self.told = None;
+        }
+        if let Some(Carried { known, loaded, todo, plan }) = compaction.carried.clone() {
+            (self.known, self.loaded, self.todo) = (Arc::new(known), Arc::new(loaded), Arc::new(todo));
+            self.plan = plan.map(Arc::from);
         }
     }
 
@@ -161,9 +221,13 @@ impl View {
         }
     }
 
-    fn took(&mut self, input: &Input) {
+    fn took(&mut self, seq: u64, input: &Input) {
         // A request is only taken when idle: one that stands in another run was withdrawn, and ends at once.
         if self.answering().is_some_and(|now| now.run != input.run) {
+            return;
+        }
+        // Who asks for room while something is under way asks for nothing else.
+        if input.compact.is_some() && self.answering().is_some() {
             return;
         }
         for part in &input.parts {
@@ -180,11 +244,13 @@ impl View {
         self.met(input);
         match &mut self.phase {
             Phase::Answering(now) => {
-                (now.answered, now.yielded) = (false, false);
+                (now.answered, now.yielded, now.compacts) = (false, false, false);
+                // With something new to go by, the same call may be right.
+                now.made = Arc::default();
                 // What joins a run has its say in what the run sends on.
                 now.hops = now.hops.max(hops(input));
             }
-            Phase::Idle => self.phase = Phase::Answering(Answering::of(input)),
+            Phase::Idle => self.phase = Phase::Answering(Answering::of(seq, input)),
         }
         self.promise(input);
     }
@@ -222,6 +288,13 @@ impl View {
             self.subtasks.clear();
         } else {
             self.context = reply.usage.context();
+            // What the reply itself adds is counted in there.
+            self.came = 0;
+            self.room = match self.room {
+                Room::Summed => Room::Refilled(reply.usage.context() - reply.usage.output),
+                Room::Pruned => Room::Usual,
+                usual => usual,
+            };
         }
         for call in reply.calls() {
             // An asked call gets its `waiting` entry in the same commit, a denied one its result.
@@ -235,6 +308,10 @@ impl View {
         let Phase::Answering(now) = &mut self.phase else { return };
         now.steps += u32::from(!dispatch);
         now.used += reply.usage;
+        if reply.calls().next().is_some() {
+            let made = Arc::make_mut(&mut now.made);
+            reply.calls().for_each(|call| made.called(now.steps, call));
+        }
         now.answered = reply.calls().next().is_none();
         let text = reply.text();
         if !text.is_empty() || now.answered {
@@ -254,6 +331,7 @@ impl View {
             None => {}
         }
         let Phase::Answering(now) = &mut self.phase else { return };
+        Arc::make_mut(&mut now.made).settled(result);
         now.yielded |= result.ends_turn;
         // Whoever yields is not asked again before something comes in; other calls of the same reply come to their end.
         now.answered |= now.yielded && self.open.is_empty();
@@ -284,8 +362,44 @@ impl View {
         &self.subtasks
     }
 
-    pub fn compaction_pending(&self) -> bool {
-        self.compaction_pending
+    /// Room that is to be made.
+    pub fn pending(&self) -> Option<&Arc<Compaction>> {
+        self.pending.as_ref()
+    }
+
+    /// The first entry that a model is sent as it is.
+    pub fn kept(&self) -> u64 {
+        self.kept
+    }
+
+    /// Old output was left out, and that was not enough.
+    pub fn is_pruned(&self) -> bool {
+        self.room == Room::Pruned
+    }
+
+    /// Whether making room within `limit` tokens can help: not when it was just made and nothing came since, nor when
+    /// what cannot be summed up fills too much already.
+    pub fn can_make_room(&self, limit: u64) -> bool {
+        match self.room {
+            Room::Usual | Room::Pruned => true,
+            Room::Summed => self.came >= crate::compaction::LEAST,
+            Room::Refilled(filled) => limit == 0 || filled < limit,
+        }
+    }
+
+    /// Names that are known, tools that were loaded, the list and the plan: what a summary carries on.
+    pub fn carried(&self) -> Carried {
+        Carried {
+            known: self.known.as_ref().clone(),
+            loaded: self.loaded.as_ref().clone(),
+            todo: self.todo.as_ref().clone(),
+            plan: self.plan.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// The plan that was approved last.
+    pub fn plan(&self) -> Option<&str> {
+        self.plan.as_deref()
     }
 
     pub fn paused(&self) -> bool {
@@ -298,9 +412,9 @@ impl View {
         self.paused = paused;
     }
 
-    /// Tokens the last request filled.
+    /// Tokens the next request fills, as far as is known: those of the last one, and what came since.
     pub fn context(&self) -> u64 {
-        self.context
+        self.context + self.came
     }
 
     /// The open question whether this session may be shut down.
@@ -326,10 +440,14 @@ impl View {
         self.model.as_deref()
     }
 
-    /// Deferred tools that were loaded, in that order. Whoever moves the session's base past the entries that say so
-    /// (a compaction) states them again in one `tools_loaded` entry behind it.
+    /// Deferred tools that were loaded, in that order.
     pub fn loaded(&self) -> &[String] {
         &self.loaded
+    }
+
+    /// What the session wrote down as left to do.
+    pub fn todo(&self) -> &Arc<Vec<Todo>> {
+        &self.todo
     }
 
     /// The deferred tools in the system part the model was first sent, if it was sent one.
@@ -384,6 +502,11 @@ fn hops(input: &Input) -> u32 {
 }
 
 impl Answering {
+    /// Whether one more call of this would run in a circle.
+    pub fn repeats(&self, tool: &str, input: &str) -> bool {
+        self.made.repeats(tool, input)
+    }
+
     /// The run whose purse it spends from.
     pub fn pays_from(&self) -> &RunId {
         self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))
@@ -394,9 +517,12 @@ impl Answering {
         self.purse.as_ref().map_or(&self.run, |purse| &purse.of)
     }
 
-    fn of(input: &Input) -> Self {
+    fn of(seq: u64, input: &Input) -> Self {
         Self {
             run: input.run.clone(),
+            began: seq,
+            compacts: input.compact.is_some(),
+            made: Arc::default(),
             steps: 0,
             answered: false,
             said: None,

@@ -459,6 +459,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
             until: None,
             purse: None,
             shutdown: None,
+            compact: None,
         })
     }));
     let spent = Usage { input: 1, cost_usd: 0.25, ..Usage::default() };

@@ -223,8 +223,12 @@ pub struct Output {
     pub shutdown: Option<bool>,
     /// What the session is from here on.
     pub becomes: Option<Becomes>,
+    /// The plan that was approved with that.
+    pub plan: Option<String>,
     /// Deferred tools the model may call from here on.
     pub loads: Vec<String>,
+    /// The session's list of what is left to do, from here on.
+    pub todo: Option<Vec<proto::Todo>>,
     /// The session works somewhere else from here on: in the commit that stores this result.
     pub moves: Option<Move>,
 }
@@ -330,6 +334,8 @@ pub struct ToolCx {
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
     pub worktrees: crate::worktree::Here,
+    /// The session's list of what is left to do.
+    pub todo: Arc<Vec<proto::Todo>>,
 }
 
 impl ToolCx {

@@ -40,6 +40,8 @@ pub mod subagents;
 pub mod task;
 #[cfg(test)]
 mod testing;
+pub mod todoread;
+pub mod todowrite;
 mod tolerant;
 pub mod tool_search;
 mod walk;
@@ -66,6 +68,8 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &send_message::SendMessage,
     &plan::PlanEnter,
     &plan::PlanExit,
+    &todowrite::TodoWrite,
+    &todoread::TodoRead,
     &sessions_list::SessionsList,
     &sessions_history::SessionsHistory,
     &sessions_send::SessionsSend,
@@ -136,6 +140,7 @@ mod tests {
         assert_eq!(inputs("bash"), ["command", "description", "timeout", "workdir", "background"]);
         assert_eq!(inputs("write"), ["filePath", "content"]);
         assert_eq!(inputs("edit"), ["filePath", "oldString", "newString", "replaceAll"]);
+        assert_eq!((inputs("todowrite"), inputs("todoread")), (vec!["todos".to_owned()], vec![]));
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn run(n: usize) -> Vec<Entry> {
         until: None,
         purse: None,
         shutdown: None,
+        compact: None,
     };
     let reply = Reply {
         step: 1,

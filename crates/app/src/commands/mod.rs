@@ -5,6 +5,7 @@ mod approve;
 mod attach;
 mod auth;
 mod board;
+mod compact;
 mod completions;
 mod config;
 mod db;
@@ -60,6 +61,7 @@ enum Command {
     Spawn(spawn::Args),
     Wait(wait::Args),
     Kill(kill::Args),
+    Compact(compact::Args),
     Attach(attach::Args),
     Board(board::Args),
     Mail(mail::Args),
@@ -94,6 +96,7 @@ impl Cli {
             Command::Spawn(args) => spawn::run(args),
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
+            Command::Compact(args) => compact::run(args),
             Command::Attach(args) => attach::run(args),
             Command::Board(args) => board::run(args),
             Command::Mail(args) => mail::run(args),

@@ -44,6 +44,11 @@ impl Talk {
         self.called.iter().filter(|(name, _)| name == tool).count()
     }
 
+    /// A look at the same place that reads differently each time, and so is no circle.
+    fn look(&self) -> (&'static str, Value) {
+        ("list", json!({ "path": "./".repeat(self.times("list") + 1) }))
+    }
+
     /// The ids of formal questions of a kind, in the order they were asked.
     fn asked(&self, kind: &str) -> Vec<String> {
         let mark = format!("{{\"type\":\"{kind}\",\"request_id\":\"");
@@ -122,7 +127,7 @@ fn researcher(talk: &Talk) -> Reply {
         let answer = json!({ "type": "shutdown_response", "request_id": request, "approve": true });
         return Reply::calls([mail("main", answer)]);
     }
-    if talk.times("list") > LOOKS { Reply::text("nobody came") } else { Reply::calls([("list", json!({}))]) }
+    if talk.times("list") > LOOKS { Reply::text("nobody came") } else { Reply::calls([talk.look()]) }
 }
 
 /// Plans until it may write, writes, and then hears nothing any more.
@@ -133,7 +138,7 @@ fn writer(talk: &Talk) -> Reply {
         _ => {}
     }
     if !talk.heard.contains("the facts are in") {
-        return if talk.times("list") > LOOKS { Reply::text("no facts") } else { Reply::calls([("list", json!({}))]) };
+        return if talk.times("list") > LOOKS { Reply::text("no facts") } else { Reply::calls([talk.look()]) };
     }
     if talk.times("board_claim") == 0 {
         return Reply::calls([("board_claim", json!({ "number": 1 }))]);

@@ -1,6 +1,7 @@
 //! The whole: the real binary, a home of its own, and a model that says what a test wants.
 
 mod bad_input;
+mod compaction;
 mod company;
 mod company_script;
 mod contract;

@@ -134,11 +134,11 @@ fn a_budget_is_not_filled_up_by_a_kill() {
     let model = FakeModel::start();
     let home = TempHome::new(&model).config_json(json!({ "limits": { "costUsd": 1 } }));
     let world = World { model, home, repo: RepoDir::new() };
-    let list = || Reply::calls([("list", json!({}))]).cost(0.4);
-    world.model.push(list());
-    world.model.push(list());
-    world.model.push(list().gated(Gate::new()));
-    world.model.push(list());
+    let list = |path: &str| Reply::calls([("list", json!({ "path": path }))]).cost(0.4);
+    world.model.push(list("."));
+    world.model.push(list("src"));
+    world.model.push(list("docs").gated(Gate::new()));
+    world.model.push(list("tests"));
     world.model.push(Reply::text("must not be asked"));
     let child = world.start(["run", "--json", "--label", "spender", "spend"]);
     world.model.wait_for_blocking(3);

@@ -3,10 +3,10 @@
 use crate::{Gateway, reference};
 use proto::letter::Switch;
 use proto::methods::{
-    CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, RetireInput, Retired, Selector,
-    SessionInfo, SessionsArchive, SessionsCreate, SessionsDelete, SessionsFork, SessionsGet, SessionsList,
-    SessionsPatch, SessionsReset, SessionsResolve, SessionsStatus, SessionsTree, StatusInput, StatusReport, TreeInput,
-    TreeOutput, TreeRow,
+    Accepted, CompactInput, CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, RetireInput,
+    Retired, Selector, SessionInfo, SessionsArchive, SessionsCompact, SessionsCreate, SessionsDelete, SessionsFork,
+    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve, SessionsStatus, SessionsTree,
+    StatusInput, StatusReport, TreeInput, TreeOutput, TreeRow,
 };
 use proto::{Error, SessionId};
 use session::NewSession;
@@ -116,6 +116,15 @@ impl Handle<SessionsFork> for Gateway {
             .directory()
             .info(self.runtime.fork(&session.id, input.seq, super::agent::chosen(input.idempotency_key)?).await?)
             .await
+    }
+}
+
+impl Handle<SessionsCompact> for Gateway {
+    async fn handle(&self, input: CompactInput) -> Result<Accepted, Error> {
+        let session = self.named(&input.reference).await?;
+        let run = super::agent::run_id(input.idempotency_key)?;
+        let posted = self.runtime.compact(session, input.instructions.as_deref(), run).await?;
+        Ok(super::agent::accepted(self, posted, None))
     }
 }
 

@@ -118,6 +118,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         until: None,
         purse: None,
         shutdown: None,
+        compact: None,
     };
     let reply = Reply {
         step: 1,

@@ -6,7 +6,7 @@
 use super::Play;
 use super::answer;
 use super::instruction::{self, Instruction, Plan, Search};
-use super::tail::{Made, Turn, is_aside, overview};
+use super::tail::{FORGOTTEN, Made, Turn, conversation, is_aside, overview};
 use super::words;
 use crate::{Request, ToolSpec};
 use bytes::Bytes;
@@ -135,7 +135,7 @@ impl Attempt {
 
     /// Whether this is the call that was made. One that goes by another name is told by its input.
     fn is(&self, call: &Made, by_name: bool) -> bool {
-        (call.tool == self.tool || by_name) && call.input == self.input
+        call.tool == FORGOTTEN || (call.tool == self.tool || by_name) && call.input == self.input
     }
 }
 
@@ -213,11 +213,25 @@ fn house_work(turn: &Turn, request: &Request) -> Option<String> {
         return Some(first.chars().take(60).collect());
     }
     let sums_up = ["summar", "sum up", "compact", "what a session did"].iter().any(|words| system.contains(words));
+    if let Some(said) = conversation(&turn.prompt).filter(|_| sums_up) {
+        return Some(sections(&said));
+    }
     sums_up.then(|| {
         let lines = overview(&request.messages);
         let lines = lines.iter().map(|line| format!("- {}", answer::short(line)));
         format!("What was said so far, in the opening words of each message:\n{}", lines.collect::<Vec<_>>().join("\n"))
     })
+}
+
+/// A conversation in the opening words of its pieces, the newest of them, under the headings that are asked for.
+fn sections(said: &[(&str, &str)]) -> String {
+    let goal = said.iter().find(|(who, _)| *who == "user").map_or("none", |(_, words)| words);
+    let newest = &said[said.len().saturating_sub(30)..];
+    let lines: Vec<String> = newest.iter().map(|(who, words)| format!("- {who}: {}", answer::short(words))).collect();
+    let none = ["Decided", "Facts", "Under way", "Open"].map(|heading| format!("## {heading}\nnone"));
+    let [decided, facts, under_way, open] = none;
+    let (goal, done) = (format!("## Goal\n{}", answer::short(goal)), format!("## Done\n{}", lines.join("\n")));
+    [goal, decided, done, facts, under_way, open].join("\n\n")
 }
 
 struct Tools(Vec<Offered>);

@@ -99,6 +99,9 @@ impl Turn {
         if let Ok(Kept::User { text }) = serde_json::from_slice(&messages[at]) {
             turn.prompt = text;
         }
+        turn.said = at.checked_sub(1).map_or(0, |before| summed_up(&messages[before]));
+        let made = Made { tool: FORGOTTEN.into(), output: "(what came back was summed up)".into(), ..Made::default() };
+        turn.calls = vec![made; turn.said];
         for message in &messages[at + 1..] {
             match serde_json::from_slice(message) {
                 Ok(Kept::Assistant { calls, .. }) => turn.answer(calls),
@@ -131,6 +134,19 @@ impl Turn {
     }
 }
 
+/// A call of which nothing is known but that it was made.
+pub(super) const FORGOTTEN: &str = "";
+
+/// Replies to the prompt behind a summary that are in the summary.
+fn summed_up(message: &Bytes) -> usize {
+    let Ok(Kept::User { text }) = serde_json::from_slice(message) else { return 0 };
+    if !is_aside(&text) {
+        return 0;
+    }
+    let steps = text.split_once("<summary steps=\"").and_then(|(_, rest)| rest.split_once('"'));
+    steps.and_then(|(steps, _)| steps.parse().ok()).unwrap_or(0)
+}
+
 /// The prompts that had fewer than so many replies since, the newest first.
 pub(super) fn recent(messages: &[Bytes], replies: usize) -> impl Iterator<Item = Turn> {
     let prompts = (0..messages.len()).rev().filter(|at| is_prompt(messages, *at));
@@ -147,6 +163,18 @@ pub(super) fn overview(messages: &[Bytes]) -> Vec<String> {
     });
     lines.map(|(who, text)| format!("{who}: {}", text.trim().lines().next().unwrap_or_default())).collect()
 }
+
+/// A conversation that is to be summed up, as one prompt holds it: who spoke, and the opening words.
+pub(super) fn conversation(prompt: &str) -> Option<Vec<(&str, &str)>> {
+    let (_, rest) = prompt.split_once("<conversation>\n")?;
+    let (text, _) = rest.rsplit_once("</conversation>")?;
+    let lines: Vec<&str> = text.lines().collect();
+    let who = |line: &str| line.strip_prefix('[')?.strip_suffix(']').filter(|who| SPEAKERS.contains(who)).map(str::len);
+    let spoken = lines.windows(2).filter_map(|pair| who(pair[0]).map(|end| (&pair[0][1..=end], pair[1])));
+    Some(spoken.collect())
+}
+
+const SPEAKERS: &[&str] = &["summary of what came before", "user", "assistant", "call"];
 
 /// What a person or another session wrote; or the runtime, when its words opened a run because nothing was under way.
 fn is_prompt(messages: &[Bytes], at: usize) -> bool {

@@ -699,3 +699,31 @@ fn scripts_are_found_by_name_or_path_and_never_above_their_folder() {
     }
     assert_eq!(offline.names(), ["plain", "inside"]);
 }
+
+#[tokio::test]
+async fn a_conversation_is_summed_up_under_the_headings_that_are_asked_for() {
+    let mut talk = Talk::plain().tools(&[]);
+    talk.system = "You sum up a conversation".into();
+    talk.user(
+        "<conversation>\n[user]\nread a\n[call]\nread {}\n[result]\n[user]s are listed\n</conversation>\n\nSum it up.",
+    );
+    let reply = talk.reply().await.unwrap();
+    let Part::Text(text) = &reply.parts[0] else { panic!("{reply:?}") };
+    assert!(
+        text.starts_with("## Goal\nread a\n\n## Decided\nnone\n\n## Done\n- user: read a\n- call: read {}\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_done_before_a_summary_is_not_done_again() {
+    let mut talk = Talk::plain();
+    let summary = "[notice from the runtime, not from a person] \n<summary steps=\"2\">\n## Goal\n</summary>";
+    talk.user(summary).user("read a.txt; read b.txt; read c.txt");
+    let reply = talk.reply().await.unwrap();
+    assert!(matches!(&reply.parts[0], Part::Call { input, .. } if input.contains("c.txt")), "{reply:?}");
+    talk.call("1", "read", r#"{"filePath":"c.txt"}"#, "the third", false);
+    let reply = talk.reply().await.unwrap();
+    let Part::Text(text) = &reply.parts[0] else { panic!("{reply:?}") };
+    assert!(text.contains("summed up") && text.contains("the third"), "{text}");
+}

@@ -24,15 +24,21 @@ pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
     match entry {
         Entry::Input(input) => !input.parts.is_empty(),
         Entry::Reply(reply) => include_tools || !reply.text().trim().is_empty(),
-        Entry::Compaction(compaction) => compaction.state == CompactionState::Done,
+        Entry::Compaction(compaction) => is_summary(compaction),
         Entry::Started(_)
         | Entry::Waiting(_)
         | Entry::Result(_)
         | Entry::Ended(_)
         | Entry::Switch(_)
         | Entry::Notice(_)
-        | Entry::ToolsLoaded(_) => false,
+        | Entry::ToolsLoaded(_)
+        | Entry::Todo(_) => false,
     }
+}
+
+/// Output that is merely left out of requests is nothing to a reader, who still sees it.
+fn is_summary(compaction: &Compaction) -> bool {
+    compaction.state == CompactionState::Done && compaction.summary.is_some()
 }
 
 #[derive(Default)]
@@ -64,6 +70,8 @@ impl Projection {
             }
             // The runtime speaking to the model: no reader wrote or asked for it.
             Entry::Notice(_) | Entry::Ended(_) | Entry::ToolsLoaded(_) => {}
+            // Readers see the call that wrote it.
+            Entry::Todo(_) => {}
         }
     }
 
@@ -108,7 +116,7 @@ impl Projection {
     }
 
     fn compaction(&mut self, stored: &Stored, compaction: &Compaction) {
-        if compaction.state == CompactionState::Done {
+        if is_summary(compaction) {
             let mut parts = vec![Part::Compaction { auto: compaction.auto }];
             parts.extend(compaction.summary.clone().map(|text| Part::Text { text }));
             self.push(stored, Role::Assistant, parts);

@@ -7,7 +7,7 @@ use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
-use proto::entry::{Call, CallResult, Decision, On, State, ToolsLoaded, Waiting};
+use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Rule};
 use rules::mode::Mode;
@@ -93,6 +93,9 @@ impl Actor {
             Ok(accesses) => accesses,
             Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
         };
+        let circle =
+            asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
+        let accesses = accesses.into_iter().chain(circle.then(|| Access::new(CIRCLE, name).always(name)));
         let mut asks: Vec<Access> = Vec::new();
         for access in accesses {
             match self.role.judge(&access.permission, &access.pattern) {
@@ -100,6 +103,9 @@ impl Actor {
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
                 Action::Ask if self.was_allowed(&access) => {}
                 Action::Ask => asks.push(access),
+                Action::Deny if access.permission == CIRCLE => {
+                    return Verdict::Refuse(State::Denied, in_circles(name));
+                }
                 Action::Deny => {
                     let (permission, pattern) = (&access.permission, &access.pattern);
                     let why =
@@ -290,11 +296,17 @@ impl Actor {
                     batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }
                 done => {
-                    if let Some(becomes) = done.as_ref().ok().and_then(|output| output.becomes) {
-                        self.becomes(&mut batch, becomes);
+                    if let Some((becomes, output)) =
+                        done.as_ref().ok().and_then(|output| Some((output.becomes?, output)))
+                    {
+                        self.becomes(&mut batch, becomes, output.plan.clone());
                     }
                     let entry = match self.moves(&mut batch, done) {
-                        Ok(()) => self.outcome(&called.call, done, called.ms),
+                        Ok(()) => {
+                            let todo = done.as_ref().ok().and_then(|output| output.todo.clone());
+                            batch.entries.extend(todo.map(|items| Entry::Todo(TodoList { items })));
+                            self.outcome(&called.call, done, called.ms)
+                        }
                         Err(why) => self.outcome(&called.call, &Ok(self.refused(&called.call, why)), called.ms),
                     };
                     batch.entries.push(entry);
@@ -317,9 +329,9 @@ impl Actor {
     }
 
     /// A call changes what the session is: kept with the call's result.
-    fn becomes(&self, batch: &mut Batch, becomes: Becomes) {
+    fn becomes(&self, batch: &mut Batch, becomes: Becomes, plan: Option<String>) {
         let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
-        let mut switch = Switch::default();
+        let mut switch = Switch { plan, ..Switch::default() };
         match becomes {
             Becomes::Planning => grant.mode = Mode::Plan,
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
@@ -457,7 +469,8 @@ impl Actor {
         why: &str,
     ) -> Vec<Entry> {
         let over = |called: &Called| {
-            called.result.as_ref().is_ok_and(|output| output.wait.is_none() && output.loads.is_empty())
+            let plain = |output: &Output| output.wait.is_none() && output.loads.is_empty() && output.todo.is_none();
+            called.result.as_ref().is_ok_and(plain)
         };
         let mut finished: Vec<Called> = called.into_iter().filter(|c| over(c) && c.effects.is_empty()).collect();
         // What was done to the disk is done: the session goes where it would have gone.
@@ -499,6 +512,7 @@ impl Actor {
                 entered: self.row.worktree.clone().filter(|worktree| !worktree.isolated),
                 tenants: doors.clone(),
             },
+            todo: self.view.todo().clone(),
         }
     }
 
@@ -533,6 +547,16 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
     Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false, shutdown: None })
+}
+
+/// The permission to go on with what looks like a circle.
+pub(super) const CIRCLE: &str = "doom_loop";
+
+/// What a model reads whose circle was broken.
+pub(super) fn in_circles(tool: &str) -> String {
+    format!(
+        "this call of `{tool}` repeats what was done before and was not made: go another way, or say what keeps you from it"
+    )
 }
 
 fn unknown(name: &str) -> String {

@@ -1,14 +1,14 @@
 //! Control letters: obeyed at once, in order, in one commit.
 
-use super::calls::result;
+use super::calls::{CIRCLE, in_circles, result};
 use super::role::Role;
 use super::runs::Ending;
 use super::{Actor, Stop};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::{Open, OpenState};
-use proto::entry::{Compaction, CompactionState, Notice, On, Started, State};
-use proto::letter::{Abort, Answer, AskReply, Reason, Sender};
+use proto::entry::{Compaction, Notice, On, Started, State};
+use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId, Status};
 use rules::mode::Mode;
 use std::sync::Arc;
@@ -24,11 +24,7 @@ impl Actor {
                 Body::Settled(settled) => self.settle(&mut batch, &settled, letter.provenance),
                 Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
                 Body::Switch(switch) => self.switched(&mut batch, switch),
-                Body::Compact(_) => {
-                    let pending =
-                        Compaction { state: CompactionState::Pending, auto: false, summary: None, keeps_from: None };
-                    batch.entries.push(Entry::Compaction(pending));
-                }
+                Body::Compact(wish) => batch.entries.push(wanted(&wish)),
                 Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
                 Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
@@ -71,7 +67,11 @@ impl Actor {
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
-            batch.entries.push(result(&call, State::Denied, format!("the answer was no: {why}")));
+            let mut text = format!("the answer was no: {why}");
+            if self.rt.store.ask(&answer.ask).await?.is_some_and(|ask| ask.permission == CIRCLE) {
+                text.push_str(&format!("; {}", in_circles(&open.call.tool)));
+            }
+            batch.entries.push(result(&call, State::Denied, text));
             return Ok(None);
         }
         if answer.reply == AskReply::Always
@@ -284,6 +284,11 @@ impl Actor {
         }
         self.commit(batch).await
     }
+}
+
+/// The wish for room in the context, as an entry.
+pub(super) fn wanted(wish: &Compact) -> Entry {
+    Entry::Compaction(Compaction { instructions: wish.instructions.clone(), ..Compaction::default() })
 }
 
 fn words(reason: Reason) -> &'static str {

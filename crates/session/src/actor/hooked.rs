@@ -255,7 +255,12 @@ fn happened(entry: &Entry, before: &View, agent: &str) -> Option<Happening> {
             let fields = json!({ "name": worktree.name, "path": worktree.path, "branch": worktree.branch });
             happening(on, &worktree.name, fields)
         }
-        Entry::Reply(_) | Entry::Started(_) | Entry::Waiting(_) | Entry::Notice(_) | Entry::ToolsLoaded(_) => None,
+        Entry::Reply(_)
+        | Entry::Started(_)
+        | Entry::Waiting(_)
+        | Entry::Notice(_)
+        | Entry::ToolsLoaded(_)
+        | Entry::Todo(_) => None,
     }
 }
 

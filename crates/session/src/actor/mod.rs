@@ -6,6 +6,7 @@
 
 mod again;
 mod calls;
+mod compact;
 mod control;
 mod hooked;
 mod housing;
@@ -15,6 +16,7 @@ mod runs;
 #[cfg(test)]
 mod tests;
 mod think;
+mod title;
 
 use crate::decide::{Inbox, Limits, Next, decide};
 use crate::hub::Hub;
@@ -25,7 +27,9 @@ use crate::transcript::Transcript;
 use crate::view::View;
 use crate::{fork, now, registry::Registry};
 use calls::Called;
+use compact::Summing;
 use hooked::Weighed;
+use proto::entry::Stored;
 use proto::letter::Report;
 use proto::{CallId, Entry, Event, RunId, SessionId, Status};
 pub(crate) use role::Role;
@@ -85,6 +89,8 @@ enum Outcome {
     /// The hooks of a run's beginning, and why it must not be.
     Greeted(Option<String>),
     Said(Option<Result<llm::Reply, llm::Error>>),
+    /// A summary of the conversation.
+    Summed(Option<Result<llm::Reply, llm::Error>>),
     Weighed(Box<Weighed>),
     Called(Box<Called>),
 }
@@ -105,6 +111,10 @@ pub(crate) struct Actor {
     thinking: bool,
     /// How often the model call under way was made again.
     tried: u32,
+    /// A summary that is being written.
+    summing: Option<Summing>,
+    /// How often what is to be summed up was halved because it did not fit.
+    squeezed: u32,
     /// Cancels all that is under way.
     work: CancellationToken,
     slot: Arc<SessionSlot>,
@@ -118,6 +128,8 @@ pub(crate) struct Actor {
     greeted: Option<RunId>,
     /// It has answered nothing yet.
     new: bool,
+    /// Nobody has named it, and its first run is not over.
+    unnamed: bool,
     /// What hooks are being told; the next news waits for it.
     telling: Option<JoinHandle<()>>,
     /// Since when the open question whether it may be shut down has been awake here.
@@ -132,8 +144,10 @@ pub(crate) struct Actor {
 
 /// The conversation for the model: entries until a model is asked, fragments from then on.
 enum Talk {
-    Loaded(Vec<Entry>),
+    Loaded(Vec<Stored>),
     Ready(Transcript),
+    /// Room was made: to be written anew from the store.
+    Stale,
 }
 
 impl Actor {
@@ -166,13 +180,14 @@ impl Actor {
         let mut view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
         view.set_paused(awake.row.status == Status::Paused);
         let new = is_new(&awake.row, &entries);
+        let unnamed = new && awake.row.title.is_none() && awake.row.parent.is_none();
         let mut inbox = Inbox::default();
         inbox.extend(awake.inbox);
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
         Self {
             slot: Arc::new(SessionSlot::new(&rt.slots, &awake.row.root)),
             gate: Arc::new(tokio::sync::Semaphore::new(rt.limits.calls.max(1) as usize)),
-            talk: Talk::Loaded(entries.into_iter().map(|stored| stored.entry).collect()),
+            talk: Talk::Loaded(entries),
             row: awake.row,
             fence: Fence::Claim,
             mind: None,
@@ -180,6 +195,8 @@ impl Actor {
             running: HashMap::new(),
             thinking: false,
             tried: 0,
+            summing: None,
+            squeezed: 0,
             work: CancellationToken::new(),
             files: Arc::default(),
             report: None,
@@ -187,6 +204,7 @@ impl Actor {
             look: None,
             greeted: None,
             new,
+            unnamed,
             telling: None,
             asked_to_end: None,
             weighed: None,
@@ -252,9 +270,11 @@ impl Actor {
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
                 Next::Spent => self.end_broke().await?,
-                Next::Compact => self.out_of_room().await?,
-                Next::Conclude => return self.think(think::Tools::Withheld).await,
-                Next::CallModel => return self.think(think::Tools::Offered).await,
+                Next::Full => self.out_of_room().await?,
+                Next::Compact if self.compact().await? => return Ok(()),
+                Next::Conclude if self.think(think::Tools::Withheld).await? => return Ok(()),
+                Next::CallModel if self.think(think::Tools::Offered).await? => return Ok(()),
+                Next::Compact | Next::Conclude | Next::CallModel => {}
             }
         }
     }
@@ -287,6 +307,7 @@ impl Actor {
                 }
                 Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
+                Ok((_, Outcome::Summed(said))) => self.summed(said).await?,
                 Ok((_, Outcome::Weighed(weighed))) => self.weighed(*weighed).await?,
                 Err(error) => called.extend(self.panicked(&error)),
             }
@@ -319,11 +340,15 @@ impl Actor {
         self.handle.set_trouble(None);
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
+        let exchange = self.first_exchange(&entries);
         self.view = view;
         self.inbox.consumed(&consumed);
         self.note_question();
-        self.talk.extend(entries);
+        self.talk.extend(self.row.seq, entries);
         self.changed(row, committed.seq);
+        if let Some((run, answer)) = exchange {
+            self.name_after(&run, &answer);
+        }
         self.tell_waiters(&moved);
         committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {
@@ -379,6 +404,7 @@ impl Actor {
         self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
         self.row.stopped = change.stopped.unwrap_or(self.row.stopped);
         self.row.started = change.started.or(self.row.started);
+        self.row.base = change.base.unwrap_or(self.row.base);
         if let Some((attempts, seq)) = change.attempts {
             (self.row.attempts, self.row.attempt_seq) = (attempts, seq);
         }
@@ -405,7 +431,8 @@ impl Actor {
     }
 
     fn limits(&self) -> Limits {
-        let context = self.mind.as_ref().map_or(0, Mind::room);
+        let auto = self.role.here.loaded.config.compaction.auto;
+        let context = if auto { self.room() } else { 0 };
         Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
     }
 
@@ -440,7 +467,7 @@ impl Actor {
         self.running.clear();
         // Children that those calls prepared are not made any more.
         self.planned.store(0, Ordering::SeqCst);
-        (self.thinking, self.tried) = (false, 0);
+        (self.thinking, self.tried, self.summing) = (false, 0, None);
         self.work = CancellationToken::new();
         called
     }
@@ -455,18 +482,21 @@ impl Actor {
 }
 
 impl Talk {
-    fn extend(&mut self, entries: Vec<Entry>) {
+    /// Adds entries that were kept behind `seq`.
+    fn extend(&mut self, seq: u64, entries: Vec<Entry>) {
+        let entries = entries.into_iter().zip(seq + 1..);
         match self {
-            Self::Loaded(loaded) => loaded.extend(entries),
-            Self::Ready(transcript) => entries.iter().for_each(|entry| transcript.apply(entry)),
+            Self::Loaded(loaded) => loaded.extend(entries.map(|(entry, seq)| Stored { seq, at: now(), entry })),
+            Self::Ready(transcript) => entries.for_each(|(entry, seq)| transcript.apply(seq, &entry)),
+            Self::Stale => {}
         }
     }
 }
 
 /// Whether a session has answered nothing of its own: what it shares with the one it was forked from does not count.
-fn is_new(row: &Session, entries: &[proto::entry::Stored]) -> bool {
+fn is_new(row: &Session, entries: &[Stored]) -> bool {
     let shared = row.fork.as_ref().map_or(0, |fork| fork.seq);
-    let own = |stored: &&proto::entry::Stored| stored.seq > shared;
+    let own = |stored: &&Stored| stored.seq > shared;
     row.base <= shared
         && !entries.iter().filter(own).any(|stored| matches!(stored.entry, Entry::Reply(_) | Entry::Ended(_)))
 }

@@ -1,6 +1,7 @@
 //! Runs: opened by a letter, ended in one commit with the report of it, and picked up again after a crash.
 
 use super::calls::{asked_event, result};
+use super::control::wanted;
 use super::{Actor, Stop};
 use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::doors::{charge, conversation};
@@ -79,7 +80,9 @@ impl Actor {
             let mut input = self.input(&mut batch.row, &letter, &run);
             let purse = input.purse.clone();
             let spoken = spoken(&letter).then(|| std::mem::take(&mut input.parts));
+            let wish = input.compact.as_ref().map(wanted);
             batch.entries.push(Entry::Input(input));
+            batch.entries.extend(wish);
             batch.entries.extend(spoken.map(said_already));
             match &current {
                 None => {
@@ -128,7 +131,7 @@ impl Actor {
                 Prompt::default()
             }
         };
-        let (shutdown, purse) = (prompt.shutdown.clone(), paid_by(&letter.body));
+        let (shutdown, compact, purse) = (prompt.shutdown.clone(), prompt.compact.clone(), paid_by(&letter.body));
         let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
         if let Some(agent) = asked.as_ref().filter(|agent| **agent != self.row.agent) {
             row.agent = Some(agent.clone());
@@ -149,6 +152,7 @@ impl Actor {
             conversation: letter.conversation.clone(),
             until: prompt.timeout_ms.map(|limit| now() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
             shutdown,
+            compact,
             purse,
         }
     }

@@ -66,6 +66,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         until: None,
         purse: None,
         shutdown: None,
+        compact: None,
     };
     let input_json = serde_json::value::RawValue::from_string("{}".into()).unwrap();
     let call = Call {

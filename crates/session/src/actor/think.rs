@@ -8,7 +8,7 @@ use crate::decide::{Next, decide};
 use crate::transcript::Transcript;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
-use proto::entry::{Compaction, CompactionState, Finish, Reply, ReplyPart, Text, ToolsLoaded};
+use proto::entry::{Finish, Reply, ReplyPart, Text, ToolsLoaded};
 use proto::{Code, Entry, Event, Usage};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -28,11 +28,6 @@ pub(super) struct Mind {
 }
 
 impl Mind {
-    /// Tokens a conversation may fill before room has to be made.
-    pub(super) fn room(&self) -> u64 {
-        self.model.context.saturating_sub(self.model.output)
-    }
-
     /// How often it may be asked again when it fails for the moment.
     pub(super) fn retries(&self) -> u32 {
         self.provider.retries()
@@ -50,12 +45,14 @@ const CONCLUDE: &str = "[notice from the runtime, not from a person] This was th
 left: say now what was done, what was found, and what is still open.";
 
 impl Actor {
-    /// Starts a model call; its reply comes back as an outcome.
-    pub(super) async fn think(&mut self, tools: Tools) -> Result<(), Stop> {
-        let name = self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned);
-        if let Err(error) = self.ready(&name).await? {
-            self.end(Ending::error(Code::NotFound, &error.message, error.hint.as_deref())).await?;
-            return Ok(());
+    /// Starts a model call; its reply comes back as an outcome. False when something else comes first.
+    pub(super) async fn think(&mut self, tools: Tools) -> Result<bool, Stop> {
+        if !self.ready_or_end().await? {
+            return Ok(false);
+        }
+        // How much fits is known only now.
+        if matches!(decide(&self.view, &self.inbox, &self.limits()), Next::Compact | Next::Full) {
+            return Ok(false);
         }
         let (Some(mind), Talk::Ready(transcript)) = (&self.mind, &self.talk) else {
             unreachable!("`ready` has made both");
@@ -89,7 +86,36 @@ impl Actor {
                 () = cancel.cancelled() => Outcome::Said(None),
             }
         });
-        Ok(())
+        Ok(true)
+    }
+
+    /// The model of the run under way.
+    pub(super) fn model_name(&self) -> String {
+        self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned)
+    }
+
+    /// Tokens a conversation may fill before room has to be made; 0 while no model is at hand.
+    pub(super) fn room(&self) -> u64 {
+        self.mind.as_ref().map_or(0, |mind| self.reserve(&mind.model))
+    }
+
+    /// What a model's context holds beside its answer.
+    pub(super) fn reserve(&self, model: &Model) -> u64 {
+        let reserved = self.role.here.loaded.config.compaction.reserved.unwrap_or(model.output);
+        // A model that could answer with all it has would leave no room for a question.
+        model.context - reserved.min(model.context / 2)
+    }
+
+    /// Has the model at hand, or ends the run that has none.
+    pub(super) async fn ready_or_end(&mut self) -> Result<bool, Stop> {
+        let name = self.model_name();
+        match self.ready(&name).await? {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let ending = Ending::error(Code::NotFound, &error.message, error.hint.as_deref());
+                self.end(ending).await.map(|()| false)
+            }
+        }
     }
 
     /// The system part, and whom the answer goes to when another session asks.
@@ -122,14 +148,11 @@ impl Actor {
         let provider = mind.provider.clone();
         match &mut self.talk {
             Talk::Ready(transcript) if transcript.is_for(&provider) => {}
-            Talk::Ready(_) => {
-                // Another wire: the whole conversation is written anew, once.
-                let awake = self.rt.store.wake(&self.row.id).await?;
-                let entries = crate::fork::standing(&awake.row, awake.entries);
-                let entries: Vec<Entry> = entries.into_iter().map(|stored| stored.entry).collect();
-                self.talk = Talk::Ready(written(provider, &entries));
+            // Another wire, or more room: what is sent is written anew, once.
+            Talk::Ready(_) | Talk::Stale => {
+                self.talk = Talk::Ready(Transcript::of(provider, &self.current().await?));
             }
-            Talk::Loaded(entries) => self.talk = Talk::Ready(written(provider, &std::mem::take(entries))),
+            Talk::Loaded(entries) => self.talk = Talk::Ready(Transcript::of(provider, &std::mem::take(entries))),
         }
         Ok(Ok(()))
     }
@@ -174,11 +197,7 @@ impl Actor {
                 let model = self.mind.as_ref().map(|mind| mind.name.clone()).unwrap_or_default();
                 self.weigh(reply, model, Asked::ByTheModel).await
             }
-            Some(Err(llm::Error::Overflow(_))) => {
-                let pending =
-                    Compaction { state: CompactionState::Pending, auto: true, summary: None, keeps_from: None };
-                self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
-            }
+            Some(Err(error @ llm::Error::Overflow(_))) => self.overflowed(&error).await,
             Some(Err(error)) => {
                 if self.try_again(&error).await? {
                     return Ok(());
@@ -259,17 +278,6 @@ impl Actor {
             Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         }
     }
-
-    /// There is no room left in the context. Compaction itself is not built yet, so the run ends and says so.
-    pub(super) async fn out_of_room(&mut self) -> Result<(), Stop> {
-        let message = "the conversation no longer fits the model's context";
-        self.end(Ending::error(
-            Code::Unavailable,
-            message,
-            Some("start a new session, or choose a model with a larger context"),
-        ))
-        .await
-    }
 }
 
 /// On whose wish a call is made.
@@ -277,12 +285,6 @@ impl Actor {
 pub(super) enum Asked {
     ByTheModel,
     ByThePerson,
-}
-
-fn written(provider: Arc<dyn Provider>, entries: &[Entry]) -> Transcript {
-    let mut transcript = Transcript::new(provider);
-    entries.iter().for_each(|entry| transcript.apply(entry));
-    transcript
 }
 
 fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {

@@ -49,6 +49,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         until: None,
         purse: None,
         shutdown: None,
+        compact: None,
     })
 }
 
@@ -92,7 +93,7 @@ fn ended(of: &str) -> Entry {
 }
 
 fn pending() -> Entry {
-    Entry::Compaction(Compaction { state: CompactionState::Pending, auto: true, summary: None, keeps_from: None })
+    Entry::Compaction(Compaction { state: CompactionState::Pending, auto: true, ..Compaction::default() })
 }
 
 #[track_caller]
@@ -150,6 +151,50 @@ fn subtasks_then_room_then_steps_are_looked_at_in_this_order() {
     let two = |id| [reply("", &[(id, Decision::Run)], 9), settled(id)];
     let late: Vec<_> = [input("run_1", false)].into_iter().chain(two("call_1")).chain(two("call_2")).collect();
     check(&late, &[], Next::Conclude);
+}
+
+/// The context was summed up.
+fn summed() -> Entry {
+    let (state, keeps_from) = (CompactionState::Done, Some(1));
+    Entry::Compaction(Compaction { state, auto: true, keeps_from, ..Compaction::default() })
+}
+
+#[test]
+fn room_is_made_again_only_when_that_can_help() {
+    let step = |id, tokens| [reply("", &[(id, Decision::Run)], tokens), settled(id)];
+    let log = |parts: &[&[Entry]]| -> Vec<Entry> { [&[input("run_1", false)], parts.concat().as_slice()].concat() };
+    let just = log(&[&step("call_1", 1000), &[pending(), summed()]]);
+    check(&just, &[], Next::CallModel);
+    // The server says it is still too long, and nothing came since.
+    check(&[just.clone(), vec![pending()]].concat(), &[], Next::Full);
+    // The first request after it is as full as before.
+    check(&[just.clone(), step("call_2", 1000).to_vec()].concat(), &[], Next::Full);
+    let fits = [just, step("call_2", 500).to_vec()].concat();
+    check(&fits, &[], Next::Conclude);
+    check(&[fits, vec![pending()]].concat(), &[], Next::Compact);
+}
+
+#[test]
+fn what_came_since_the_last_reply_counts() {
+    let mut log = vec![input("run_1", false), reply("", &[("call_1", Decision::Run)], 900), settled("call_1")];
+    check(&log, &[], Next::CallModel);
+    log.push(Entry::Notice(proto::entry::Notice { text: "x".repeat(400) }));
+    check(&log, &[], Next::Compact);
+}
+
+#[test]
+fn a_wish_for_room_is_met_even_after_the_answer_and_forgotten_with_the_run() {
+    let wish = Entry::Compaction(Compaction::default());
+    let answered = [input("run_1", false), reply("hi", &[], 9), wish];
+    check(&answered, &[], Next::Compact);
+    check(&[&answered[..], &[summed()]].concat(), &[], Next::End);
+    check(&[&answered[..], &[ended("run_1"), input("run_2", false)]].concat(), &[], Next::CallModel);
+    let Entry::Input(mut only) = input("run_1", false) else { unreachable!() };
+    only.compact = Some(proto::letter::Compact::default());
+    let only = [Entry::Input(only), Entry::Compaction(Compaction::default())];
+    check(&only, &[], Next::Compact);
+    check(&[&only[..], &[summed()]].concat(), &[], Next::End);
+    check(&[&only[..], &[input("run_1", false), summed()]].concat(), &[], Next::CallModel);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use proto::{Body, Class, Code, Letter, LetterId, Outcome, SessionId, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use store::{Mail, Post};
-use testkit::Reply;
+use testkit::{Received, Reply};
 
 async fn labelled(world: &World, label: &str) -> Posted {
     let cwd = world.repo.path().to_str().unwrap().to_owned();
@@ -157,6 +157,11 @@ async fn of_two_calls_that_only_one_can_have_the_other_is_told() {
     assert_eq!(world.children(&posted.session.id).await.len(), 1);
 }
 
+/// A call that was not made before.
+fn look(received: &Received) -> (&'static str, Value) {
+    ("glob", json!({ "pattern": format!("{}*", received.n) }))
+}
+
 fn dollars(cost_usd: f64) -> config::Limits {
     config::Limits { cost_usd, ..config::Limits::default() }
 }
@@ -165,7 +170,7 @@ fn dollars(cost_usd: f64) -> config::Limits {
 async fn a_run_that_has_spent_its_budget_ends_and_the_next_prompt_brings_money() {
     let world = World::with(dollars(1.0), BTreeMap::new(), |received| match received.last("user").unwrap().as_str() {
         "again" => Reply::text("fine").cost(0.4),
-        _ => Reply::calls([("list", json!({}))]).cost(0.4),
+        _ => Reply::calls([look(received)]).cost(0.4),
     })
     .await;
     let posted = world.prompt("go on for ever").await;
@@ -186,7 +191,7 @@ async fn tokens_are_counted_too_and_survive_a_restart() {
     let held = gate.clone();
     let limits = config::Limits { tokens: Some(250), ..config::Limits::default() };
     let mut world = World::with(limits, BTreeMap::new(), move |received| {
-        let reply = Reply::calls([("list", json!({}))]).usage(80, 20);
+        let reply = Reply::calls([look(received)]).usage(80, 20);
         if received.n == 1 { reply.gated(held.clone()) } else { reply }
     })
     .await;
@@ -204,7 +209,7 @@ async fn children_spend_from_the_same_purse_and_both_end_with_it() {
     let world = World::with(dollars(1.0), BTreeMap::new(), |received| {
         let child = received.last("user").unwrap() == "dig";
         match (child, step(received)) {
-            (true, _) => Reply::calls([("list", json!({}))]).cost(0.3),
+            (true, _) => Reply::calls([look(received)]).cost(0.3),
             (false, 0) => Reply::calls([("sessions_spawn", json!({ "task": "dig", "background": false }))]).cost(0.1),
             (false, _) => Reply::text("must not be asked").cost(0.1),
         }
@@ -226,7 +231,7 @@ async fn a_child_with_a_budget_of_its_own_ends_alone_and_gives_back_the_rest() {
             ("sessions_spawn", json!({ "task": task, "background": false, "budget": { "costUsd": usd, "agents": 0 } }))
         };
         match (received.last("user").unwrap().as_str(), step(received)) {
-            ("dig", _) => Reply::calls([("list", json!({}))]).cost(0.1),
+            ("dig", _) => Reply::calls([look(received)]).cost(0.1),
             ("look", _) => Reply::text("seen").cost(0.05),
             ("go", 0) => Reply::calls([spawn("dig", 0.3), spawn("dig", 0.8)]).cost(0.1),
             ("go", 1) => Reply::calls([spawn("look", 0.5)]).cost(0.1),
@@ -276,7 +281,7 @@ async fn whoever_causes_a_run_pays_for_it() {
     let world = World::with(dollars(0.5), BTreeMap::new(), |received| {
         match (received.last("user").unwrap().as_str(), step(received)) {
             ("go", 0) => Reply::calls([("sessions_send", json!({ "label": "b", "message": "dig" }))]).cost(0.1),
-            ("dig", _) => Reply::calls([("list", json!({}))]).cost(0.2),
+            ("dig", _) => Reply::calls([look(received)]).cost(0.2),
             _ => Reply::text("fine").cost(0.1),
         }
     })

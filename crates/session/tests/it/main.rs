@@ -3,6 +3,8 @@
 mod access;
 mod board;
 mod children;
+mod circles;
+mod compaction;
 mod crashes;
 mod hooks;
 mod letters;
@@ -10,6 +12,8 @@ mod limits;
 mod mail;
 mod pauses;
 mod retire;
+mod titles;
+mod todo;
 mod tool_search;
 mod turns;
 mod wires;

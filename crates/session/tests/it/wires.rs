@@ -17,9 +17,9 @@ fn loops(received: &Received) -> Reply {
         step if step < STEPS => Reply::text(format!("step {step}"))
             .thinking(format!("thought number {step}"))
             .and_calls([
-                ("read", json!({ "filePath": "README.md", "offset": 1 })),
-                ("glob", json!({ "pattern": "*.toml" })),
-                ("read", json!({ "filePath": "missing.txt" })),
+                ("read", json!({ "filePath": "README.md", "limit": 100 + step })),
+                ("glob", json!({ "pattern": format!("{{*.toml,{step}}}") })),
+                ("read", json!({ "filePath": format!("{step}-missing.txt") })),
             ])
             .usage(1_000, 10),
         _ => Reply::text("done").usage(1_000, 10),

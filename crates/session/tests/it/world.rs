@@ -170,6 +170,10 @@ impl World {
                 }
                 Entry::Notice(notice) => writeln!(out, "notice  {}", notice.text).unwrap(),
                 Entry::Started(_) => writeln!(out, "started").unwrap(),
+                Entry::Todo(list) => {
+                    let items: Vec<String> = list.items.iter().map(ToString::to_string).collect();
+                    writeln!(out, "todo    {}", items.join("; ")).unwrap();
+                }
                 Entry::Waiting(_) | Entry::Compaction(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
             }
         }
@@ -213,12 +217,15 @@ fn runtime(
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
     let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
+    let little = llm::Limits { context: 30_000, output: 2_000 };
+    let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
     let providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
+        ("small".to_owned(), small),
     ]);
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();

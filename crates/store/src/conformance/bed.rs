@@ -175,6 +175,7 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         until: None,
         purse: None,
         shutdown: None,
+        compact: None,
     })
 }
 

@@ -67,8 +67,9 @@ impl Tool for PlanExit {
         vec![Access::new("plan_exit", plan).always("*")]
     }
 
-    async fn run(&self, _: ExitArgs, _: &ToolCx) -> Result<Output, Error> {
+    async fn run(&self, args: ExitArgs, _: &ToolCx) -> Result<Output, Error> {
         let text = "The plan is approved: carry it out now.";
-        Ok(Output { becomes: Some(Becomes::Working), ..Output::text(text) })
+        let plan = args.plan.filter(|plan| !plan.trim().is_empty());
+        Ok(Output { becomes: Some(Becomes::Working), plan, ..Output::text(text) })
     }
 }

@@ -74,6 +74,7 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(convoke_tools::doors::Closed),
             },
+            todo: Arc::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;

@@ -1,10 +1,10 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
 use crate::terminal::{self, Paint, one_line};
-use proto::entry::{CallResult, On, State};
+use proto::entry::{CallResult, CompactionState, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{CallId, Entry, Error, SessionId};
+use proto::{CallId, Entry, Error, SessionId, Todo, TodoStatus};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -143,9 +143,22 @@ impl Output {
             }
             Entry::Result(result) => self.result(session, result),
             Entry::Notice(notice) => self.line(session, &format!("! {}", one_line(&notice.text, 160))),
-            Entry::Compaction(_) => self.line(session, "~ makes room in its context"),
+            Entry::Compaction(compaction) => {
+                if compaction.state == CompactionState::Pending {
+                    self.line(session, "~ makes room in its context");
+                }
+            }
+            Entry::Todo(list) => self.todo(session, &list.items),
             Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
         }
+    }
+
+    /// How far it is, and what it works on.
+    fn todo(&self, session: &SessionId, items: &[Todo]) {
+        let left = items.iter().filter(|item| item.is_open()).count();
+        let now = items.iter().find(|item| item.status == TodoStatus::InProgress);
+        let now = now.map(|item| format!(": {}", one_line(&item.content, 80))).unwrap_or_default();
+        self.line(session, &format!("☐ {left} of {} left{now}", items.len()));
     }
 
     fn result(&mut self, session: &SessionId, result: &CallResult) {
