@@ -288,3 +288,20 @@ say: looked.
     assert!(busy.stderr.contains("is in use"), "a run goes on in it: {busy:?}");
     assert!(world.tree("fix").exists());
 }
+
+#[test]
+fn a_worktree_that_git_is_just_making_is_waited_for() {
+    let world = world(SCRIPT);
+    git(world.repo.path(), "worktree add --quiet .convoke/worktrees/slow -b slow");
+    let half = world.repo.path().join(".git/worktrees/slow/commondir");
+    let whole = std::fs::read(&half).unwrap();
+    // As another git leaves it for a moment.
+    std::fs::write(&half, "").unwrap();
+    std::thread::scope(|scope| {
+        let listed = scope.spawn(|| world.worktrees());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::fs::write(&half, whole).unwrap();
+        let listed = listed.join().unwrap();
+        assert!(listed.to_string().contains("slow"), "{listed}");
+    });
+}

@@ -8,7 +8,12 @@ use crate::process::Processes;
 use proto::{Code, Error};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// How often git is asked again, and after how long.
+const TRIES: u32 = 100;
+const GLANCE: Duration = Duration::from_millis(20);
 
 pub struct Repository {
     /// In `top`.
@@ -88,7 +93,7 @@ impl Repository {
 
     /// The worktrees below our folder, as git has them.
     pub(super) async fn trees(&self) -> Result<Vec<Tree>, Error> {
-        let listed = self.git.read(&["worktree", "list", "--porcelain", "-z"]).await?;
+        let listed = self.listed().await?;
         let folder = files::folder(&self.main);
         let ours = |tree: &Tree| tree.path.starts_with(&folder);
         let mut trees: Vec<Tree> = parse(&listed).into_iter().filter(ours).collect();
@@ -97,6 +102,18 @@ impl Repository {
             tree.git_dir = self.git_dir_of(&tree.path);
         }
         Ok(trees)
+    }
+
+    /// What git says of them. It refuses to say anything while another git is half-way through making one, which passes.
+    async fn listed(&self) -> Result<String, Error> {
+        let mut tries = 0;
+        loop {
+            match self.git.read(&["worktree", "list", "--porcelain", "-z"]).await {
+                Err(error) if tries < TRIES && error.message.contains("commondir") => tries += 1,
+                listed => return listed,
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     /// One of them, by its name.
