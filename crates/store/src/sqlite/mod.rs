@@ -117,7 +117,11 @@ impl Store for Sqlite {
 
     async fn find(&self, what: &Find) -> Result<Vec<Session>, Error> {
         let what = what.clone();
-        self.readers.glance(move |db| read::find(db, &what)).await
+        match what {
+            // Two statements, which have to see the same moment.
+            Find::NewestIn(_) => self.readers.read(move |db| read::find(db, &what)).await,
+            _ => self.readers.glance(move |db| read::find(db, &what)).await,
+        }
     }
 
     async fn list(&self, query: &Query) -> Result<Page, Error> {

@@ -35,15 +35,16 @@ impl Readers {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let readers = self.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            let outcome = readers.with_connection(read);
+            let outcome = readers.with_connection(|connection| in_snapshot(connection, read));
             drop(permit);
             outcome.map_err(|fault| readers.place.explain(fault))
         });
         reading.await.unwrap_or_else(|_| Err(Error::Internal("a read of the store broke off".into())))
     }
 
-    /// Reads a row by its key where the caller is. That takes microseconds, less than handing it to another thread and
-    /// waking the caller; when nobody is free to read, it waits its turn like any other read.
+    /// Reads by a key, with one statement, where the caller is. That takes microseconds, less than handing it to another
+    /// thread and waking the caller; when nobody is free to read, it waits its turn like any other read. One statement
+    /// sees one moment by itself.
     pub(super) async fn glance<T, F>(&self, read: F) -> std::result::Result<T, Error>
     where
         F: FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -62,7 +63,7 @@ impl Readers {
             Some(connection) => connection,
             None => (self.open)(&self.place)?,
         };
-        let outcome = in_snapshot(&connection, read);
+        let outcome = read(&connection);
         // One that cannot end its transaction would hold its snapshot for ever: let it go.
         if connection.is_autocommit() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
