@@ -89,7 +89,10 @@ async fn delete(repo: &Repository, tree: &Tree) -> Result<(), Error> {
         let _ = std::fs::rename(aside, &tree.path);
     }
     removed?;
-    drop_branch(repo, tree).await?;
+    // The worktree is gone by now, whatever else is in the way: a branch too many does no harm.
+    if let Err(error) = drop_branch(repo, tree).await {
+        tracing::warn!(tree = tree.name, %error, "the branch of a removed worktree stays");
+    }
     if let Some(aside) = aside {
         // Of a large one that takes a while.
         let _ = tokio::task::spawn_blocking(move || files::clear(&aside)).await;
