@@ -46,6 +46,8 @@ pub struct Deps {
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
+    /// Where it is kept what files were before sessions changed them.
+    pub journal: PathBuf,
     /// When models are told tools by name only.
     pub search: config::Search,
     pub hooks: config::Hooks,
@@ -100,6 +102,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
+    journal: PathBuf,
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
@@ -181,6 +184,7 @@ impl Runtime {
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
+            journal: deps.journal,
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
@@ -720,6 +724,11 @@ impl Runtime {
 }
 
 impl Inner {
+    /// What files were before a session changed them.
+    pub(crate) fn journal(&self, session: &SessionId) -> tools::journal::Journal {
+        tools::journal::Journal::of(&self.journal, session)
+    }
+
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }

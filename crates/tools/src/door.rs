@@ -333,6 +333,8 @@ pub struct ToolCx {
     pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
+    /// What files were before this session changed them.
+    pub journal: crate::journal::Journal,
     pub worktrees: crate::worktree::Here,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
@@ -341,6 +343,11 @@ pub struct ToolCx {
 impl ToolCx {
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where this call notes what it changes.
+    pub(crate) fn page(&self) -> crate::journal::Page {
+        self.journal.page(self.call.as_str())
     }
 
     /// Where this call makes or removes a worktree from.

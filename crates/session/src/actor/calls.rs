@@ -506,6 +506,7 @@ impl Actor {
             board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
+            journal: self.rt.journal(&self.row.id),
             worktrees: Here {
                 settings: self.rt.worktrees.clone(),
                 // Whoever was put into one cannot leave it.

@@ -236,6 +236,7 @@ fn runtime(
         limits: limits.clone(),
         processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
+        journal: std::env::temp_dir().join("convoke-test-journal"),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
         hooks: hooks.clone(),

@@ -7,7 +7,7 @@ mod text;
 
 pub use paths::{Purpose, outside, relative, resolve};
 pub(crate) use paths::{is_text, missing, regular};
-pub(crate) use save::save;
+pub(crate) use save::{missing_folders, remove, save, save_as};
 pub use seen::{Seen, Stamp, State};
 pub(crate) use text::Text;
 

@@ -1,0 +1,230 @@
+//! What files were before a session changed them, so that it can be undone.
+//!
+//! A session's journal is a folder of its own, outside of every workspace: copies of files by their content (`files/`),
+//! and one line for each change, in the order they were made (`changes`). Both are on disk before the file is changed, so
+//! that a crash between any two lines leaves either no change or one that can be undone, whether or not anybody heard of
+//! the call's end. An undo changes files too, and is kept in the same way: that is what a redo goes back by.
+
+mod back;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use proto::FileState;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Larger files are changed and not kept: what a person edits is smaller.
+const MOST: usize = 16 << 20;
+
+/// A journal that nobody wrote to for so long is forgotten: who wants last month's files back has other means.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A session's journal. What is written by one is written one at a time: by whoever holds [`crate::files::Seen`]'s lock.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    dir: PathBuf,
+}
+
+/// Where one call, undo or redo notes what it changes.
+#[derive(Debug, Clone)]
+pub struct Page {
+    journal: Journal,
+    by: String,
+    /// What an undo makes of the file.
+    how: Option<FileState>,
+}
+
+/// One change, as it is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Record {
+    /// The call, or the letter that asked for an undo.
+    by: String,
+    path: Name,
+    /// Without one, there was no file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Version>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<Version>,
+    /// Folders above it that were made for it, or that go with it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    folders: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    how: Option<FileState>,
+}
+
+/// A file as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Version {
+    /// Of its content; without one it was too large to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    mode: u32,
+}
+
+/// A path, which need not be text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// What is about to be done to a file.
+pub(crate) struct Change<'a> {
+    pub(crate) path: &'a Path,
+    /// Content and mode.
+    pub(crate) before: Option<(&'a [u8], u32)>,
+    pub(crate) after: Option<(&'a [u8], u32)>,
+    pub(crate) folders: usize,
+}
+
+impl Journal {
+    /// The journal of the session that is named so, below `root`.
+    pub fn of(root: &Path, session: &proto::SessionId) -> Self {
+        Self { dir: root.join(session.as_str()) }
+    }
+
+    /// The page of a call, or of the letter that asks for an undo.
+    pub fn page(&self, by: impl Into<String>) -> Page {
+        Page { journal: self.clone(), by: by.into(), how: None }
+    }
+
+    /// Forgets all of it.
+    pub fn forget(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Forgets the journals below `root` that nobody has written to for long.
+    pub fn sweep(root: &Path, now: SystemTime) {
+        let entries = fs::read_dir(root).into_iter().flatten().flatten();
+        for dir in entries.map(|entry| entry.path()) {
+            let written =
+                fs::metadata(dir.join("changes")).or_else(|_| fs::metadata(&dir)).and_then(|at| at.modified());
+            let old = written.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > KEPT));
+            if old && let Err(error) = (Self { dir: dir.clone() }).forget() {
+                tracing::warn!(journal = %dir.display(), %error, "an old journal cannot be removed");
+            }
+        }
+    }
+
+    /// Every change, the oldest first. A line that a crash cut off belongs to a change that was not made.
+    fn records(&self) -> io::Result<Vec<Record>> {
+        let file = match File::open(self.dir.join("changes")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?,
+        };
+        let lines = BufReader::new(file).split(b'\n').collect::<io::Result<Vec<_>>>()?;
+        Ok(lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect())
+    }
+
+    /// A copy on the disk, by its content and so once. Empty files too: there may be none by that name.
+    fn keep(&self, content: &[u8], mode: u32) -> io::Result<Version> {
+        if content.len() > MOST {
+            return Ok(Version { hash: None, mode });
+        }
+        let (hash, files) = (hash(content), self.dir.join("files"));
+        let path = files.join(&hash);
+        if !path.exists() {
+            make(&files)?;
+            // Whole before it has its name, which is never given twice.
+            let draft = files.join(format!("{hash}.{}", std::process::id()));
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+            file.write_all(content)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)?;
+            sync(&files)?;
+        }
+        Ok(Version { hash: Some(hash), mode })
+    }
+
+    fn content(&self, version: &Version) -> io::Result<Vec<u8>> {
+        let hash = version.hash.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        fs::read(self.dir.join("files").join(hash))
+    }
+
+    fn append(&self, record: &Record) -> io::Result<()> {
+        make(&self.dir)?;
+        let path = self.dir.join("changes");
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        if !ends_with_a_line(&mut file)? {
+            line.insert(0, b'\n');
+        }
+        file.write_all(&line)?;
+        file.sync_all()?;
+        sync(&self.dir)
+    }
+}
+
+impl Page {
+    /// Keeps what a file is and what it is about to become. On disk when this returns; only then may it be changed.
+    pub(crate) fn note(&self, change: &Change<'_>) -> io::Result<()> {
+        let keep =
+            |version: Option<(&[u8], u32)>| version.map(|(content, mode)| self.journal.keep(content, mode)).transpose();
+        let (before, after) = (keep(change.before)?, keep(change.after)?);
+        let (by, path, folders, how) = (self.by.clone(), Name::of(change.path), change.folders, self.how);
+        self.journal.append(&Record { by, path, before, after, folders, how })
+    }
+}
+
+impl Name {
+    fn of(path: &Path) -> Self {
+        match path.to_str() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(path.as_os_str().as_bytes().to_vec()),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Bytes(bytes) => OsString::from_vec(bytes.clone()).into(),
+        }
+    }
+}
+
+fn hash(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether what is there ends a line: a crash may have cut the last one off.
+fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+/// A folder for this user only, kept with its name.
+fn make(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    // Its own folder may be new as well.
+    dir.ancestors().skip(1).take(2).try_for_each(sync)
+}
+
+/// A new name is kept once its folder is.
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
