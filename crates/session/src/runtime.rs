@@ -30,7 +30,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -208,6 +208,8 @@ impl Runtime {
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
         self.inner.actors.spawn(self.inner.clone().carry_mail());
+        let journal = self.inner.journal.clone();
+        drop(tokio::task::spawn_blocking(move || tools::journal::Journal::sweep(&journal, SystemTime::now())));
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -430,6 +432,7 @@ impl Runtime {
             fork: Some(Fork { of: of.id.clone(), seq }),
             seq,
             base: self.base_at(&of, seq).await?,
+            undone: self.undone_at(&of, seq).await?,
             context_tokens: of.context_tokens,
             ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
         };
@@ -445,6 +448,16 @@ impl Runtime {
         let later =
             since.iter().any(|stored| matches!(&stored.entry, proto::Entry::Compaction(c) if c.keeps_from.is_some()));
         Ok(if later { 0 } else { of.base })
+    }
+
+    /// The newest undo or redo of a log that ends at an entry.
+    async fn undone_at(&self, of: &Session, seq: u64) -> Result<u64, Error> {
+        let mut newest = of.undone;
+        while newest > seq {
+            let undone = crate::rewind::at(self.store().as_ref(), &of.id, newest).await?;
+            newest = undone.map_or(0, |undone| undone.previous);
+        }
+        Ok(newest)
     }
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.

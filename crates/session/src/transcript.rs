@@ -4,6 +4,7 @@
 //! provider's prompt cache asks for.
 
 use crate::compaction::{PRUNED, is_long, opening};
+use crate::undo;
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
 use proto::entry::{
@@ -77,6 +78,14 @@ impl Transcript {
                     self.user(&format!("[notice from the runtime, not from a person] {text}"));
                 }
             }
+            Entry::Undo(undone) => {
+                if undone.goes_back() {
+                    self.break_off();
+                }
+                if let Some(text) = undo::notice(undone) {
+                    self.user(&text);
+                }
+            }
             Entry::Started(_)
             | Entry::Waiting(_)
             | Entry::Compaction(_)
@@ -142,14 +151,29 @@ impl Transcript {
         let output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
         *slot = Some(Settled { output, failed: result.state != State::Ok });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
-            let calls = std::mem::take(&mut self.calls);
-            let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed } = settled.as_ref()?;
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed })
-            });
-            self.push(self.provider.encode(&Message::Results(results.collect())));
-            std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
+            self.tell_results();
         }
+    }
+
+    fn tell_results(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        let results = calls.iter().filter_map(|(call, settled)| {
+            let Settled { output, failed } = settled.as_ref()?;
+            Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed })
+        });
+        self.push(self.provider.encode(&Message::Results(results.collect())));
+        std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
+    }
+
+    /// Calls whose results were undone: wires want one for each.
+    fn break_off(&mut self) {
+        if self.calls.is_empty() {
+            return;
+        }
+        for (_, slot) in &mut self.calls {
+            slot.get_or_insert_with(|| Settled { output: undo::TAKEN_BACK.into(), failed: true });
+        }
+        self.tell_results();
     }
 }
 

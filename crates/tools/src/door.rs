@@ -95,6 +95,8 @@ pub struct Spec {
     pub always_load: bool,
     /// A call that a crash cut off is made again: it only reads, or what it does is stored together with its result.
     pub again: bool,
+    /// What it does stays when the session's changes are undone, and whoever undoes them is told.
+    pub lasting: bool,
 }
 
 impl Spec {
@@ -110,6 +112,7 @@ impl Spec {
             defer: false,
             always_load: false,
             again: false,
+            lasting: false,
         }
     }
 
@@ -152,6 +155,12 @@ impl Spec {
     #[must_use]
     pub fn again(mut self) -> Self {
         self.again = true;
+        self
+    }
+
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
         self
     }
 }

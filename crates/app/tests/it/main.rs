@@ -15,6 +15,7 @@ mod reads;
 mod rules;
 mod settings;
 mod talks;
+mod undo;
 mod wires;
 mod worktrees;
 
