@@ -24,7 +24,6 @@ mod messages;
 mod patch;
 mod registry;
 mod retire;
-mod rewind;
 mod runtime;
 mod settings;
 mod slots;

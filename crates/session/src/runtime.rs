@@ -454,7 +454,7 @@ impl Runtime {
     async fn undone_at(&self, of: &Session, seq: u64) -> Result<u64, Error> {
         let mut newest = of.undone;
         while newest > seq {
-            let undone = crate::rewind::at(self.store().as_ref(), &of.id, newest).await?;
+            let undone = crate::undo::at(self.store().as_ref(), &of.id, newest).await?;
             newest = undone.map_or(0, |undone| undone.previous);
         }
         Ok(newest)
@@ -858,6 +858,11 @@ impl Inner {
 
     pub(crate) fn blanked(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
+    }
+
+    /// Blanks secrets in the input of a call.
+    pub(crate) fn redact_input(&self, input: &mut serde_json::Value) {
+        self.redactor.redact_json(input);
     }
 
     /// Blanks secrets in a message; true when there were some.

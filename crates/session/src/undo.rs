@@ -4,6 +4,10 @@
 //! out first ([`standing`]). A redo is another such entry, with less set aside. Each names all there is, so that the newest
 //! one is enough.
 
+mod asked;
+
+pub(crate) use asked::at;
+
 use proto::entry::{Compaction, CompactionState, Entry, Input, State, Stored, Undone};
 use proto::letter::{Switch, Undo};
 use proto::{CallId, Code, Error, FileUndone, LetterId, NotUndone, message};
@@ -11,6 +15,9 @@ use std::collections::HashSet;
 
 /// What a model reads as the result of a call that was under way where an undo went back to.
 pub(crate) const TAKEN_BACK: &str = "The person took this call back, with all that came after it.";
+
+/// A longer input of a call is named by its beginning: the call itself stands in the log.
+const LONG: usize = 4000;
 
 /// First and last entry.
 type Stretch = (u64, u64);
@@ -215,12 +222,19 @@ fn lasting<'a>(entries: impl Iterator<Item = &'a Stored> + Clone) -> Vec<NotUndo
         let Entry::Reply(reply) = &stored.entry else { continue };
         for call in reply.calls().filter(|call| !denied.contains(&call.id)) {
             if tools::find(&call.tool).is_some_and(|tool| tool.spec().lasting) {
-                let input = serde_json::from_str(call.given().get()).unwrap_or_default();
-                found.push(NotUndone { seq: stored.seq, tool: call.tool.clone(), input });
+                found.push(NotUndone { seq: stored.seq, tool: call.tool.clone(), input: shown(call.given().get()) });
             }
         }
     }
     found
+}
+
+/// The input of a call, or the beginning of a long one.
+fn shown(input: &str) -> serde_json::Value {
+    match input.len() {
+        0..=LONG => serde_json::from_str(input).unwrap_or_default(),
+        _ => format!("{}…", &input[..input.floor_char_boundary(LONG)]).into(),
+    }
 }
 
 fn within(stretches: &[Stretch], seq: u64) -> bool {

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::Duration;
 use testkit::{FakeModel, Gate, Reply, RepoDir, TempHome};
 
 /// One turn: these calls, each in a step of its own, then an answer.
@@ -208,25 +207,61 @@ fn a_session_that_is_busy_is_left_alone() {
 #[test]
 fn a_change_whose_call_was_killed_before_its_end_was_kept_can_be_undone() {
     let model = FakeModel::start();
-    let hook = "touch changed; read -r nothing < never";
+    let hook = "echo > changed; read -r nothing < never";
     let home =
         TempHome::new(&model).config_json(json!({ "hooks": { "tool.after": { "command": hook, "match": "edit" } } }));
     let world = World { model, home, repo: RepoDir::new() };
     world.repo.write("a.txt", "old\n");
-    // Nobody ever writes to it.
-    rustix::fs::mkfifoat(rustix::fs::CWD, world.repo.path().join("never"), rustix::fs::Mode::RWXU).unwrap();
+    // Somebody reads the one, and nobody ever writes to the other.
+    let pipe = |name: &str| {
+        let path = world.repo.path().join(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        path
+    };
+    let (changed, _never) = (pipe("changed"), pipe("never"));
     world.model.push(Reply::calls([edit("a.txt", "old", "new")]));
     world.model.push(Reply::text("I see"));
     let child = world.start(["run", "--json", "change it"]);
-    while !world.repo.path().join("changed").exists() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    assert_eq!(fs::read_to_string(changed).unwrap(), "\n");
     assert_eq!(world.repo.read("a.txt"), "new\n");
     kill_process(world.gateway_pid(), Signal::KILL).unwrap();
     let done = Done::of(child.wait_with_output().unwrap()).code(0);
     assert!(done.lines().iter().any(|line| line["entry"]["state"] == "interrupted"), "{done:#?}");
     check(&world.convoke(["undo", "--json"]).code(0).json(), &[("a.txt", "restored")]);
     assert_eq!(world.repo.read("a.txt"), "old\n");
+}
+
+/// Killed at whatever moment that is, after the first file was put back.
+#[test]
+fn an_undo_that_a_kill_cuts_off_comes_to_its_end_once() {
+    const FILES: usize = 60;
+    let world = World::new();
+    let name = |n: usize| format!("f{n:02}.txt");
+    let mut patch = String::from("*** Begin Patch\n");
+    for n in 0..FILES {
+        world.repo.write(&name(n), &format!("old {n}\nsame\n"));
+        patch.push_str(&format!("*** Update File: {}\n-old {n}\n+new {n}\n", name(n)));
+    }
+    patch.push_str("*** End Patch\n");
+    begin(&world, "hello", &[]);
+    turn(&world, "change all", &[("apply_patch", json!({ "patch": patch }))]);
+    world.repo.write(&name(0), "new 0\nsame\nmine\n");
+    let child = world.start(["undo", "--json"]);
+    while world.repo.read(&name(1)).starts_with("new") {
+        std::thread::yield_now();
+    }
+    kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+    let done = Done::of(child.wait_with_output().unwrap()).code(0).json();
+    assert_eq!(files(&done).len(), FILES, "{done:#}");
+    assert_eq!(files(&done)[0], (name(0), "merged".to_owned()));
+    assert!(files(&done)[1..].iter().all(|(_, state)| state == "restored"), "{done:#}");
+    assert_eq!(world.repo.read(&name(0)), "old 0\nsame\nmine\n");
+    assert!((1..FILES).all(|n| world.repo.read(&name(n)) == format!("old {n}\nsame\n")));
+    let session = done["sessionId"].as_str().unwrap();
+    assert_eq!(said(&world, session), ["hello", "answer to hello"]);
+    assert_eq!(files(&world.convoke(["redo", "--json"]).code(0).json()).len(), FILES);
+    assert_eq!(world.repo.read(&name(0)), "new 0\nsame\nmine\n");
+    assert_eq!(said(&world, session).len(), 4);
 }
 
 #[test]

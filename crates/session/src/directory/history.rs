@@ -23,7 +23,7 @@ pub(super) async fn page(
     redact: &Redact<'_>,
 ) -> Result<History, Error> {
     let limit = input.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
-    let undone = crate::rewind::at(store, &session.id, session.undone).await?;
+    let undone = crate::undo::at(store, &session.id, session.undone).await?;
     // What was undone is not shown.
     let counts = |stored: &Stored| undone.as_ref().is_none_or(|undone| !undone.sets_aside(stored.seq));
     let read = match input.after {

@@ -252,6 +252,19 @@ async fn a_fork_stands_on_what_counted_there_and_takes_back_only_what_it_did_its
 }
 
 #[tokio::test]
+async fn commands_that_ran_are_named_without_the_secrets_in_them() {
+    let world = World::new(|received| match step(received) {
+        0 => Reply::calls([("send_message", json!({"to": "nobody", "message": "hunter2-hunter2"}))]),
+        _ => Reply::text("done"),
+    })
+    .await;
+    let session = world.after(&["go"]).await;
+    let named = world.undo(&session, BOTH).await.unwrap().not_undone;
+    assert_eq!((named.len(), named[0].seq, named[0].tool.as_str()), (1, 2, "send_message"));
+    assert!(!named[0].input.to_string().contains("hunter2"), "{}", named[0].input);
+}
+
+#[tokio::test]
 async fn a_permission_mode_comes_back_too() {
     let world = World::new(worker).await;
     let session = world.after(&["hello", "plan"]).await;

@@ -114,7 +114,10 @@ impl Journal {
             }
         }
         let kept = |version: &Version| {
-            self.content(version).map_err(|error| skipped(format!("what it was cannot be read: {error}")))
+            self.content(version).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => skipped("what it was is no longer kept"),
+                _ => skipped(format!("what it was cannot be read: {error}")),
+            })
         };
         if is_as(change.before.as_ref(), found.as_deref()) {
             return Ok(now);

@@ -27,6 +27,13 @@ const MOST: usize = 16 << 20;
 /// A journal that nobody wrote to for so long is forgotten: who wants last month's files back has other means.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Copies that one session keeps; then those it touched longest ago go, until half is left. A session that changes a
+/// file of ordinary size a hundred thousand times does not get there.
+const ROOM: u64 = 1 << 30;
+
+/// No line is longer: a path has 4096 bytes at most, and each may be four characters.
+const LONGEST_LINE: u64 = 64 << 10;
+
 /// A session's journal. What is written by one is written one at a time: by whoever holds [`crate::files::Seen`]'s lock.
 #[derive(Debug, Clone)]
 pub struct Journal {
@@ -58,6 +65,9 @@ struct Record {
     folders: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     how: Option<FileState>,
+    /// Bytes of all copies so far.
+    #[serde(default)]
+    kept: u64,
 }
 
 /// A file as it was.
@@ -128,14 +138,16 @@ impl Journal {
         Ok(lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 
-    /// A copy on the disk, by its content and so once. Empty files too: there may be none by that name.
-    fn keep(&self, content: &[u8], mode: u32) -> io::Result<Version> {
+    /// A copy on the disk, by its content and so once. Adds what it takes to `kept`.
+    fn keep(&self, content: &[u8], mode: u32, kept: &mut u64) -> io::Result<Version> {
         if content.len() > MOST {
             return Ok(Version { hash: None, mode });
         }
         let (hash, files) = (hash(content), self.dir.join("files"));
         let path = files.join(&hash);
-        if !path.exists() {
+        if let Ok(known) = OpenOptions::new().write(true).open(&path) {
+            known.set_modified(SystemTime::now())?;
+        } else {
             make(&files)?;
             // Whole before it has its name, which is never given twice.
             let draft = files.join(format!("{hash}.{}", std::process::id()));
@@ -144,6 +156,7 @@ impl Journal {
             file.sync_all()?;
             fs::rename(&draft, &path)?;
             sync(&files)?;
+            *kept += content.len() as u64;
         }
         Ok(Version { hash: Some(hash), mode })
     }
@@ -151,6 +164,41 @@ impl Journal {
     fn content(&self, version: &Version) -> io::Result<Vec<u8>> {
         let hash = version.hash.as_ref().ok_or(io::ErrorKind::NotFound)?;
         fs::read(self.dir.join("files").join(hash))
+    }
+
+    /// Bytes of all copies, as the newest line says.
+    fn kept(&self) -> io::Result<u64> {
+        let mut file = match File::open(self.dir.join("changes")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            file => file?,
+        };
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
+        let mut end = Vec::new();
+        file.read_to_end(&mut end)?;
+        let newest =
+            end.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Record>(line).ok());
+        Ok(newest.map_or(0, |record| record.kept))
+    }
+
+    /// Forgets copies, those touched longest ago first, until no more than `most` bytes are left. Who wants one of them
+    /// back is told that it is gone.
+    fn make_room(&self, most: u64) -> io::Result<u64> {
+        let mut copies = Vec::new();
+        for file in fs::read_dir(self.dir.join("files"))? {
+            let (path, found) = file.and_then(|file| Ok((file.path(), file.metadata()?)))?;
+            copies.push((found.modified()?, found.len(), path));
+        }
+        copies.sort_unstable();
+        let mut left: u64 = copies.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in copies {
+            if left <= most {
+                break;
+            }
+            fs::remove_file(path)?;
+            left -= size;
+        }
+        Ok(left)
     }
 
     fn append(&self, record: &Record) -> io::Result<()> {
@@ -171,11 +219,16 @@ impl Journal {
 impl Page {
     /// Keeps what a file is and what it is about to become. On disk when this returns; only then may it be changed.
     pub(crate) fn note(&self, change: &Change<'_>) -> io::Result<()> {
-        let keep =
-            |version: Option<(&[u8], u32)>| version.map(|(content, mode)| self.journal.keep(content, mode)).transpose();
+        let mut kept = self.journal.kept()?;
+        if kept > ROOM {
+            kept = self.journal.make_room(ROOM / 2)?;
+        }
+        let mut keep = |version: Option<(&[u8], u32)>| {
+            version.map(|(content, mode)| self.journal.keep(content, mode, &mut kept)).transpose()
+        };
         let (before, after) = (keep(change.before)?, keep(change.after)?);
         let (by, path, folders, how) = (self.by.clone(), Name::of(change.path), change.folders, self.how);
-        self.journal.append(&Record { by, path, before, after, folders, how })
+        self.journal.append(&Record { by, path, before, after, folders, how, kept })
     }
 }
 

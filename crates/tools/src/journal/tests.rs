@@ -243,6 +243,28 @@ async fn what_cannot_be_kept_is_not_changed() {
 }
 
 #[tokio::test]
+async fn copies_that_take_too_much_room_are_forgotten_and_that_is_told() {
+    let place = Place::new();
+    write(&place, "a", "aaaa").await;
+    write(&place, "b", "bbbb").await;
+    write(&place, "b", "cccccc").await;
+    let journal = place.journal();
+    assert_eq!(journal.kept().unwrap(), 14);
+    // Whatever the clock of the disk shows.
+    let touched = |content: &[u8], at: u64| {
+        let copy = fs::File::options().write(true).open(journal.dir.join("files").join(super::hash(content))).unwrap();
+        copy.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at)).unwrap();
+    };
+    touched(b"aaaa", 1);
+    touched(b"bbbb", 2);
+    assert_eq!(journal.make_room(6).unwrap(), 6);
+    let done = journal.take_back(&HashSet::from([place.cx().call.as_str()]), "undo_1", &Seen::default()).unwrap();
+    let told: Vec<_> = done.iter().map(|file| (file.state, file.reason.as_deref())).collect();
+    assert_eq!(told, [(FileState::Removed, None), (FileState::Skipped, Some("what it was is no longer kept"))]);
+    assert_eq!(place.content("b"), "cccccc");
+}
+
+#[tokio::test]
 async fn old_journals_are_forgotten() {
     let place = Place::new();
     write(&place, "a", "a").await;

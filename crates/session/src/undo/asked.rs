@@ -20,7 +20,7 @@ impl Runtime {
         if once.is_some()
             && let Some(undone) = self.answered(&row, &id).await?
         {
-            return told(undone);
+            return self.told(undone);
         }
         if row.status.is_busy() {
             return Err(busy(session));
@@ -33,7 +33,7 @@ impl Runtime {
             changed.as_mut().enable();
             let row = self.inner.session(session).await?;
             if let Some(undone) = self.answered(&row, &id).await? {
-                return told(undone);
+                return self.told(undone);
             }
             if Instant::now() >= end {
                 return Err(Error::new(Code::Unavailable, format!("`{session}` did not come to it in time"))
@@ -44,6 +44,15 @@ impl Runtime {
                 // The hint may be lost.
                 () = tokio::time::sleep(Duration::from_secs(1)) => {}
             }
+        }
+    }
+
+    /// Commands are shown as readers see them: without secrets.
+    fn told(&self, mut undone: Undone) -> Result<Undone, Error> {
+        undone.not_undone.iter_mut().for_each(|call| self.inner.redact_input(&mut call.input));
+        match undone.refused {
+            Some(why) => Err(why),
+            None => Ok(undone),
         }
     }
 
@@ -70,11 +79,4 @@ pub(crate) async fn at(store: &dyn Store, session: &SessionId, seq: u64) -> Resu
         Entry::Undo(undone) if stored.seq == seq => Some(undone),
         _ => None,
     }))
-}
-
-fn told(undone: Undone) -> Result<Undone, Error> {
-    match undone.refused {
-        Some(why) => Err(why),
-        None => Ok(undone),
-    }
 }
