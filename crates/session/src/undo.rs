@@ -163,7 +163,7 @@ fn forth(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Pl
     }
     debug_assert!(seq <= last, "it was read from this log");
     let by = if files { HashSet::from([undone.letter.to_string()]) } else { HashSet::new() };
-    let mode = again().filter_map(|stored| switch(stored)?.mode.clone()).last();
+    let mode = again().filter_map(|stored| switch(stored)?.mode.clone()).next_back();
     Ok(Plan { entry, by, mode: mode.filter(|_| conversation) })
 }
 

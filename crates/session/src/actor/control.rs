@@ -34,7 +34,7 @@ impl Actor {
                 Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
                 Body::Prompt(_) | Body::Completion(_) | Body::Undo(_) => {
-                    tracing::warn!(letter = %letter.id, "not a control letter")
+                    tracing::warn!(letter = %letter.id, "not a control letter");
                 }
             }
         }
