@@ -10,7 +10,9 @@ mod compact;
 mod control;
 mod hooked;
 mod housing;
+mod leave;
 mod money;
+mod names;
 mod role;
 mod runs;
 #[cfg(test)]
