@@ -79,6 +79,10 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
+        let last = |steps: u32| self.view.answering().is_some_and(|now| now.steps + 1 >= steps);
+        if asked == Asked::ByTheModel && self.limits().steps.is_some_and(last) {
+            return Verdict::Refuse(State::Denied, "this was the last step: no tools are left".into());
+        }
         if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
@@ -402,6 +406,7 @@ impl Actor {
             }
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
+        let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
