@@ -124,3 +124,61 @@ async fn a_search_shows_nothing_of_files_that_may_not_be_read() {
     assert!(found.contains("token = 1") && !found.contains("token = 2"), "{found}");
     assert!(found.contains("need leave"), "{found}");
 }
+
+#[tokio::test]
+async fn pipes_devices_and_endless_files_hold_nothing_up() {
+    use rustix::fs::{FileType, Mode, mknodat};
+    let place = Place::new();
+    let pipe = place.dir().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(place.dir().join("socket")).unwrap();
+    place.file("plain.txt", "harmless\n");
+    for path in ["pipe", "socket", "/dev/zero", "/dev/tty", "/proc/self/mem/x"] {
+        for (name, input) in [
+            ("read", json!({ "filePath": path })),
+            ("write", json!({ "filePath": path, "content": "x" })),
+            ("edit", json!({ "filePath": path, "oldString": "a", "newString": "b" })),
+        ] {
+            let told = place.call(tool(name), input).await.unwrap_err();
+            assert!(!told.is_empty() && !told.contains("broke"), "{name} {path}: {told}");
+        }
+    }
+    // A search passes by what is no plain file.
+    let found = place.call(tool("grep"), json!({ "pattern": "harmless" })).await.unwrap();
+    assert!(found.contains("plain.txt"), "{found}");
+    let found = place.call(tool("grep"), json!({ "pattern": ".", "path": "pipe" })).await.unwrap();
+    assert_eq!(found, "nothing matches");
+}
+
+#[tokio::test]
+async fn names_that_are_no_text_are_shown_as_well_as_can_be() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    let odd = place.dir().join(OsStr::from_bytes(b"odd-\xff.txt"));
+    fs::write(&odd, "harmless\n").unwrap();
+    for (name, input) in
+        [("glob", json!({ "pattern": "*.txt" })), ("list", json!({})), ("grep", json!({ "pattern": "harm" }))]
+    {
+        let told = place.call(tool(name), input).await.unwrap();
+        assert!(told.contains("odd-\u{fffd}.txt"), "{name}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_vanishes_is_told() {
+    let place = Place::new();
+    place.file("gone/a.txt", "x");
+    let cx = ToolCx { dir: place.dir().join("gone"), ..place.cx() };
+    fs::remove_dir_all(place.dir().join("gone")).unwrap();
+    for (name, input) in [
+        ("list", json!({})),
+        ("glob", json!({ "pattern": "*" })),
+        ("grep", json!({ "pattern": "x" })),
+        ("read", json!({ "filePath": "a.txt" })),
+        ("edit", json!({ "filePath": "a.txt", "oldString": "x", "newString": "y" })),
+    ] {
+        let told = tool(name).run(&to_raw_value(&input).unwrap(), &cx).await.unwrap_err().to_string();
+        assert!(told.contains("does not exist"), "{name}: {told}");
+    }
+}
