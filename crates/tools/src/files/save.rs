@@ -1,13 +1,16 @@
 //! Writing a file whole or not at all.
 
-use super::{Stamp, missing};
+use super::Stamp;
+use super::handle::{self, Folder};
+use super::paths::{contents, elsewhere, swapped};
 use crate::Error;
-use crate::journal::{Change, Page};
-use std::fs::{self, File, Metadata, Permissions};
+use crate::journal::{Change, MOST, Page, Version};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Metadata, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::path::Path;
 
 /// Puts `bytes` in the place of a file, which must still be as `before` says (`None`: not there). Makes the folders
 /// above it, keeps mode and owner. What it was is in the journal first. Returns the file as it is then.
@@ -23,26 +26,30 @@ pub(crate) fn save_as(
     mode: Option<u32>,
     page: &Page,
 ) -> Result<Stamp, Error> {
-    let cannot = |error: io::Error| Error::tell(format!("cannot write `{}`: {error}", path.display()));
-    let parent = path.parent().ok_or_else(|| Error::tell(format!("`{}` is not a file", path.display())))?;
-    let after = (bytes, before.map(mode_of).or(mode).unwrap_or(0o644));
-    note(path, before, Some(after), missing_folders(parent), page)?;
-    fs::create_dir_all(parent).map_err(cannot)?;
-    let temporary = Temporary(parent.join(temporary_name(path)));
-    fill(&temporary.0, bytes, before, mode).map_err(cannot)?;
+    let cannot = |error: io::Error| cannot("write", path, &error);
+    let (parent, name) = place(path)?;
+    let mode = before.map(mode_of).or(mode);
+    note(path, before, Some((Some(bytes), mode.unwrap_or(0o644))), missing_folders(parent), page)?;
+    let folder = Folder::make(parent).map_err(cannot)?;
+    let temporary = Temporary { folder: &folder, name: temporary_name(path) };
+    fill(&temporary, bytes, before, mode).map_err(cannot)?;
     // As late as can be: whoever wrote it since would lose their work.
-    unchanged(path, before)?;
-    fs::rename(&temporary.0, path).map_err(cannot)?;
-    fs::metadata(path).map(|now| Stamp::of(&now)).map_err(cannot)
+    unchanged(path, folder.look(name), before)?;
+    folder.rename(&temporary.name, name).map_err(cannot)?;
+    folder.look(name).map(|now| Stamp::of(&now)).map_err(cannot)
 }
 
 /// Removes a file, which must still be as `before` says, and so many folders above it, if nothing else is in them. What
 /// it was is in the journal first.
 pub(crate) fn remove(path: &Path, before: &Metadata, folders: usize, page: &Page) -> Result<(), Error> {
+    let cannot = |error: io::Error| cannot("remove", path, &error);
+    let (parent, name) = place(path)?;
     note(path, Some(before), None, folders, page)?;
-    unchanged(path, Some(before))?;
-    fs::remove_file(path).map_err(|error| Error::tell(format!("cannot remove `{}`: {error}", path.display())))?;
-    path.ancestors().skip(1).take(folders).all(|folder| fs::remove_dir(folder).is_ok());
+    let folder = Folder::open(parent).map_err(cannot)?;
+    unchanged(path, folder.look(name), Some(before))?;
+    folder.remove(name).map_err(cannot)?;
+    let emptied = parent.ancestors().take(folders).filter_map(|folder| folder.parent().zip(folder.file_name()));
+    emptied.into_iter().all(|(above, name)| Folder::open(above).and_then(|above| above.remove_folder(name)).is_ok());
     Ok(())
 }
 
@@ -50,22 +57,26 @@ pub(crate) fn remove(path: &Path, before: &Metadata, folders: usize, page: &Page
 fn note(
     path: &Path,
     before: Option<&Metadata>,
-    after: Option<(&[u8], u32)>,
+    after: Option<Version<'_>>,
     folders: usize,
     page: &Page,
 ) -> Result<(), Error> {
-    unchanged(path, before)?;
-    let content = before.map(|_| fs::read(path)).transpose().map_err(|error| missing(path, &error))?;
+    unchanged(path, handle::look(path), before)?;
+    let small = before.filter(|before| before.len() <= MOST as u64);
+    let content = small.map(|_| contents(path)).transpose()?;
     // As it was read: else somebody is writing it, and the copy may be neither theirs nor ours.
-    unchanged(path, before)?;
-    let before = content.as_deref().zip(before.map(mode_of));
+    unchanged(path, handle::look(path), before)?;
+    let before = before.map(|before| (content.as_deref(), mode_of(before)));
     page.note(&Change { path, before, after, folders }).map_err(|error| {
         Error::tell(format!("`{}` is not changed, since it cannot be kept as it is: {error}", path.display()))
     })
 }
 
-fn unchanged(path: &Path, before: Option<&Metadata>) -> Result<(), Error> {
-    if fs::metadata(path).ok().map(|now| Stamp::of(&now)) == before.map(Stamp::of) {
+fn unchanged(path: &Path, found: io::Result<Metadata>, before: Option<&Metadata>) -> Result<(), Error> {
+    if found.as_ref().is_err_and(swapped) {
+        return Err(elsewhere(path));
+    }
+    if found.ok().map(|now| Stamp::of(&now)) == before.map(Stamp::of) {
         return Ok(());
     }
     Err(Error::tell(format!("`{}` was changed just now by somebody else: read it again", path.display())))
@@ -80,37 +91,48 @@ fn mode_of(file: &Metadata) -> u32 {
     file.permissions().mode() & 0o7777
 }
 
-fn fill(path: &Path, bytes: &[u8], like: Option<&Metadata>, mode: Option<u32>) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+fn place(path: &Path) -> Result<(&Path, &OsStr), Error> {
+    path.parent().zip(path.file_name()).ok_or_else(|| Error::tell(format!("`{}` is not a file", path.display())))
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
+    if swapped(error) {
+        return elsewhere(path);
+    }
+    Error::tell(format!("cannot {what} `{}`: {error}", path.display()))
+}
+
+fn fill(temporary: &Temporary<'_>, bytes: &[u8], like: Option<&Metadata>, mode: Option<u32>) -> io::Result<()> {
+    let mut file = temporary.folder.create(&temporary.name)?;
     file.write_all(bytes)?;
     if let Some(like) = like {
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
             // Only root may give files away; anyone else keeps what they wrote.
-            let _ = chown(path, Some(like.uid()), Some(like.gid()));
+            let _ = fchown(&file, Some(like.uid()), Some(like.gid()));
         }
     }
     // After the owner, since a change of owner clears bits.
-    match like.map(mode_of).or(mode) {
-        Some(mode) => file.set_permissions(Permissions::from_mode(mode)),
-        None => Ok(()),
-    }
+    mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))
 }
 
-fn temporary_name(path: &Path) -> String {
+fn temporary_name(path: &Path) -> OsString {
     // Random enough that two writers of one folder do not meet; if they do, `create_new` refuses.
     let random = RandomState::new().build_hasher().finish();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let short: String = name.chars().take(40).collect();
-    format!(".{short}.{random:x}.tmp")
+    format!(".{short}.{random:x}.tmp").into()
 }
 
 /// Removed when it did not become the file.
-struct Temporary(PathBuf);
+struct Temporary<'a> {
+    folder: &'a Folder,
+    name: OsString,
+}
 
-impl Drop for Temporary {
+impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = self.folder.remove(&self.name);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Taking changes back: three-way, so that what others changed since stays, and never without a copy of what is there.
 
 use super::merge::merge;
-use super::{Journal, MOST, Page, Record, Version, hash};
+use super::{Journal, Kept, MOST, Page, Record, hash};
 use crate::files::{self, Seen};
 use proto::{FileState, FileUndone};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ impl Journal {
                 return Err(skipped("it was too large to be kept"));
             }
         }
-        let kept = |version: &Version| {
+        let kept = |version: &Kept| {
             self.content(version).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => skipped("what it was is no longer kept"),
                 _ => skipped(format!("what it was cannot be read: {error}")),
@@ -144,7 +144,7 @@ impl Journal {
 }
 
 /// Whether a file with this content, or none, is that version.
-fn is_as(version: Option<&Version>, found: Option<&str>) -> bool {
+fn is_as(version: Option<&Kept>, found: Option<&str>) -> bool {
     version.map(|version| version.hash.as_deref()) == found.map(Some)
 }
 
@@ -155,18 +155,13 @@ fn look(path: &Path) -> Result<Now, Left> {
         return Err(skipped(format!("its path leads to `{}` now", leads.display())));
     }
     let cannot = |error: io::Error| skipped(format!("it cannot be read: {error}"));
-    let found = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Now { content: None, found: None });
-        }
-        found => found.map_err(cannot)?,
-    };
+    let Some(found) = files::found(path).map_err(cannot)? else { return Ok(Now { content: None, found: None }) };
     if !found.is_file() {
         return Err(skipped("it is no plain file any more"));
     }
     if found.len() > MOST as u64 {
         return Err(skipped("it is too large now to be kept"));
     }
-    let content = fs::read(path).map_err(cannot)?;
+    let content = files::contents(path).map_err(|error| skipped(error.to_string()))?;
     Ok(Now { content: Some(content), found: Some(found) })
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Larger files are changed and not kept: what a person edits is smaller.
-const MOST: usize = 16 << 20;
+pub(crate) const MOST: usize = 16 << 20;
 
 /// A journal that nobody wrote to for so long is forgotten: who wants last month's files back has other means.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -57,9 +57,9 @@ struct Record {
     path: Name,
     /// Without one, there was no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    before: Option<Version>,
+    before: Option<Kept>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    after: Option<Version>,
+    after: Option<Kept>,
     /// Folders above it that were made for it, or that go with it.
     #[serde(default, skip_serializing_if = "is_zero")]
     folders: usize,
@@ -72,7 +72,7 @@ struct Record {
 
 /// A file as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Version {
+struct Kept {
     /// Of its content; without one it was too large to be kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
@@ -87,12 +87,14 @@ enum Name {
     Bytes(Vec<u8>),
 }
 
+/// A file as it is: content, unless that is too large to be kept, and mode.
+pub(crate) type Version<'a> = (Option<&'a [u8]>, u32);
+
 /// What is about to be done to a file.
 pub(crate) struct Change<'a> {
     pub(crate) path: &'a Path,
-    /// Content and mode.
-    pub(crate) before: Option<(&'a [u8], u32)>,
-    pub(crate) after: Option<(&'a [u8], u32)>,
+    pub(crate) before: Option<Version<'a>>,
+    pub(crate) after: Option<Version<'a>>,
     pub(crate) folders: usize,
 }
 
@@ -139,10 +141,10 @@ impl Journal {
     }
 
     /// A copy on the disk, by its content and so once. Adds what it takes to `kept`.
-    fn keep(&self, content: &[u8], mode: u32, kept: &mut u64) -> io::Result<Version> {
-        if content.len() > MOST {
-            return Ok(Version { hash: None, mode });
-        }
+    fn keep(&self, (content, mode): Version<'_>, kept: &mut u64) -> io::Result<Kept> {
+        let Some(content) = content.filter(|content| content.len() <= MOST) else {
+            return Ok(Kept { hash: None, mode });
+        };
         let (hash, files) = (hash(content), self.dir.join("files"));
         let path = files.join(&hash);
         if let Ok(known) = OpenOptions::new().write(true).open(&path) {
@@ -158,10 +160,10 @@ impl Journal {
             sync(&files)?;
             *kept += content.len() as u64;
         }
-        Ok(Version { hash: Some(hash), mode })
+        Ok(Kept { hash: Some(hash), mode })
     }
 
-    fn content(&self, version: &Version) -> io::Result<Vec<u8>> {
+    fn content(&self, version: &Kept) -> io::Result<Vec<u8>> {
         let hash = version.hash.as_ref().ok_or(io::ErrorKind::NotFound)?;
         fs::read(self.dir.join("files").join(hash))
     }
@@ -223,9 +225,7 @@ impl Page {
         if kept > ROOM {
             kept = self.journal.make_room(ROOM / 2)?;
         }
-        let mut keep = |version: Option<(&[u8], u32)>| {
-            version.map(|(content, mode)| self.journal.keep(content, mode, &mut kept)).transpose()
-        };
+        let mut keep = |version: Option<Version<'_>>| version.map(|it| self.journal.keep(it, &mut kept)).transpose();
         let (before, after) = (keep(change.before)?, keep(change.after)?);
         let (by, path, folders, how) = (self.by.clone(), Name::of(change.path), change.folders, self.how);
         self.journal.append(&Record { by, path, before, after, folders, how, kept })
