@@ -20,7 +20,7 @@ pub(crate) const TAKEN_BACK: &str = "The person took this call back, with all th
 const LONG: usize = 4000;
 
 /// First and last entry.
-type Stretch = (u64, u64);
+pub(crate) type Stretch = (u64, u64);
 
 /// The entries that count.
 pub(crate) fn standing(mut entries: Vec<Stored>) -> Vec<Stored> {
@@ -62,15 +62,22 @@ pub(crate) struct Plan {
     pub(crate) mode: Option<String>,
 }
 
-/// Decides what `wish` means for a log of which everything from its first entry here to `last` was read.
-pub(crate) fn plan(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
-    if wish.redo { forth(log, last, letter, wish) } else { back(log, last, letter, wish) }
+/// The end of a log, and what is set aside in all of it: the undo that says so may be older than what was read.
+pub(crate) struct Past<'a> {
+    pub(crate) log: &'a [Stored],
+    /// The newest entry.
+    pub(crate) last: u64,
+    pub(crate) aside: Vec<Stretch>,
+}
+
+/// Decides what `wish` means for a session.
+pub(crate) fn plan(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
+    if wish.redo { forth(past, letter, wish) } else { back(past, letter, wish) }
 }
 
 /// An entry that changes nothing and says why.
-pub(crate) fn refusal(log: &[Stored], previous: u64, letter: &LetterId, why: Error) -> Undone {
-    let aside = newest(log).map(|newest| newest.aside.clone()).unwrap_or_default();
-    Undone { aside, previous, refused: Some(why), ..blank(letter, 0) }
+pub(crate) fn refusal(past: &Past<'_>, letter: &LetterId, why: Error) -> Undone {
+    Undone { aside: past.aside.clone(), refused: Some(why), ..blank(letter, 0) }
 }
 
 fn blank(letter: &LetterId, to: u64) -> Undone {
@@ -90,19 +97,19 @@ fn blank(letter: &LetterId, to: u64) -> Undone {
     }
 }
 
-fn back(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
-    let aside = newest(log).map(|newest| newest.aside.clone()).unwrap_or_default();
-    let stands = |stored: &&Stored| !within(&aside, stored.seq);
+fn back(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
+    let Past { log, last, aside } = past;
+    let stands = |stored: &&Stored| !within(aside, stored.seq);
     let to = match wish.to {
         Some(to) => to,
         None => before_newest(log.iter().filter(stands)).ok_or_else(|| {
             Error::new(Code::Conflict, "there is nothing to undo").hint("name an entry with `--to` to go back further")
         })?,
     };
-    if to > last {
+    if to > *last {
         return Err(Error::invalid(format!("the log ends with entry {last}, so nothing comes after {to}")));
     }
-    if within(&aside, to) {
+    if within(aside, to) {
         return Err(Error::invalid(format!("entry {to} was undone before"))
             .hint("take that back with `convoke redo` first, or name an entry that `convoke history` shows"));
     }
@@ -114,10 +121,10 @@ fn back(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Pla
             format!("the conversation was summed up since (entry {}), and cannot go back behind that", summed.seq);
         return Err(Error::new(Code::Conflict, why).hint("files can: `--files`"));
     }
-    let own = (to + 1, last);
+    let own = (to + 1, *last);
     let mut entry = Undone { files: wish.files, conversation: wish.conversation, ..blank(letter, to) };
-    entry.held = inside(&aside, own);
-    entry.aside = if wish.conversation { joined(outside(&aside, own), [own]) } else { aside.clone() };
+    entry.held = inside(aside, own);
+    entry.aside = if wish.conversation { joined(outside(aside, own), [own]) } else { aside.clone() };
     entry.not_undone = lasting(after().filter(stands));
     if wish.conversation {
         entry.messages = messages(after().filter(stands));
@@ -128,9 +135,9 @@ fn back(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Pla
     Ok(Plan { entry, by, mode: mode.filter(|_| wish.conversation) })
 }
 
-fn forth(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
-    let aside = newest(log).map(|newest| newest.aside.clone()).unwrap_or_default();
-    let stands = |stored: &&Stored| !within(&aside, stored.seq);
+fn forth(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
+    let Past { log, aside, .. } = past;
+    let stands = |stored: &&Stored| !within(aside, stored.seq);
     let undo = |stored: &Stored| match &stored.entry {
         Entry::Undo(undone) if undone.redoes.is_none() && undone.refused.is_none() => {
             Some((stored.seq, undone.clone()))
@@ -151,7 +158,7 @@ fn forth(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Pl
     }
     let own = (undone.to + 1, seq - 1);
     let mut entry = Undone { redoes: Some(seq), files, conversation, ..blank(letter, undone.to) };
-    entry.aside = if conversation { joined(outside(&aside, own), undone.held.clone()) } else { aside.clone() };
+    entry.aside = if conversation { joined(outside(aside, own), undone.held.clone()) } else { aside.clone() };
     // An undo whose conversation is still set aside is not over.
     if conversation == undone.conversation {
         entry.aside = joined(entry.aside, [(seq, seq)]);
@@ -161,7 +168,6 @@ fn forth(log: &[Stored], last: u64, letter: &LetterId, wish: &Undo) -> Result<Pl
     if conversation {
         entry.messages = messages(again());
     }
-    debug_assert!(seq <= last, "it was read from this log");
     let by = if files { HashSet::from([undone.letter.to_string()]) } else { HashSet::new() };
     let mode = again().filter_map(|stored| switch(stored)?.mode.clone()).next_back();
     Ok(Plan { entry, by, mode: mode.filter(|_| conversation) })

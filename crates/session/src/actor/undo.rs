@@ -5,7 +5,7 @@
 
 use super::{Actor, Stop, Talk};
 use crate::grant::Grant;
-use crate::undo::{self, Plan};
+use crate::undo::{self, Past, Plan};
 use crate::view::View;
 use crate::{fork, now};
 use proto::entry::{Stored, Undone};
@@ -22,10 +22,13 @@ impl Actor {
         let from = wish.to.map_or(base, |to| to.min(base));
         let span = Span::After { seq: from, limit: usize::MAX };
         let log = self.rt.store.entries(&self.row.id, span).await?;
-        match self.weigh_undo(&log, &letter.id, &wish).await {
+        let newest = undo::at(self.rt.store.as_ref(), &self.row.id, self.row.undone).await?;
+        let aside = newest.map(|newest| newest.aside).unwrap_or_default();
+        let past = Past { log: &log, last: self.row.seq, aside };
+        match self.weigh_undo(&past, &letter.id, &wish).await {
             Ok((entry, mode)) => self.commit_undo(log, letter, entry, mode).await,
             Err(why) => {
-                let entry = undo::refusal(&log, self.row.undone, &letter.id, why);
+                let entry = undo::refusal(&past, &letter.id, why);
                 self.commit(self.undo_batch(letter, entry)).await
             }
         }
@@ -34,15 +37,14 @@ impl Actor {
     /// What is undone, with the files put back by now.
     async fn weigh_undo(
         &self,
-        log: &[Stored],
+        past: &Past<'_>,
         letter: &LetterId,
         wish: &Undo,
     ) -> Result<(Undone, Option<String>), Error> {
         if self.view.answering().is_some() {
             return Err(busy(&self.row.id));
         }
-        let Plan { mut entry, by, mode } = undo::plan(log, self.row.seq, letter, wish)?;
-        entry.previous = self.row.undone;
+        let Plan { mut entry, by, mode } = undo::plan(past, letter, wish)?;
         if !by.is_empty() {
             let (journal, seen, page) = (self.rt.journal(&self.row.id), self.files.clone(), letter.to_string());
             let work = move || {
@@ -87,6 +89,7 @@ impl Actor {
     }
 
     fn undo_batch(&self, letter: &Letter, entry: Undone) -> Batch {
+        let entry = Undone { previous: self.row.undone, ..entry };
         let mut batch = Batch { entries: vec![Entry::Undo(entry)], ..Batch::default() };
         batch.consume.push(letter.id.clone());
         batch.row.undone = Some(self.row.seq + 1);

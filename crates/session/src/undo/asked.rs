@@ -70,7 +70,7 @@ impl Runtime {
 }
 
 /// The undo or redo that stands at an entry.
-pub(crate) async fn at(store: &dyn Store, session: &SessionId, seq: u64) -> Result<Option<Undone>, Error> {
+pub(crate) async fn at(store: &dyn Store, session: &SessionId, seq: u64) -> Result<Option<Undone>, store::Error> {
     if seq == 0 {
         return Ok(None);
     }

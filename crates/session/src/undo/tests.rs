@@ -68,14 +68,18 @@ impl Log {
     }
 
     fn plan(&self, wish: Undo) -> Result<Plan, Error> {
-        plan(&self.0, self.last(), &LetterId::derived("undo_", &(self.last() + 1).to_string()), &wish)
+        plan(&self.past(), &LetterId::derived("undo_", &(self.last() + 1).to_string()), &wish)
+    }
+
+    fn past(&self) -> Past<'_> {
+        let aside = newest(&self.0).map(|newest| newest.aside.clone()).unwrap_or_default();
+        Past { log: &self.0, last: self.last(), aside }
     }
 
     /// Plans and keeps it.
     #[track_caller]
     fn take(&mut self, wish: Undo) -> Undone {
-        let mut entry = self.plan(wish).unwrap_or_else(|error| panic!("{error}")).entry;
-        entry.previous = newest(&self.0).map_or(0, |_| 1);
+        let entry = self.plan(wish).unwrap_or_else(|error| panic!("{error}")).entry;
         self.add(Entry::Undo(entry.clone()));
         entry
     }
@@ -221,12 +225,21 @@ fn a_permission_mode_comes_back_with_what_was_said_in_it() {
 fn a_refusal_changes_nothing() {
     let mut log = turns();
     log.take(BOTH);
-    let entry = refusal(&log.0, 11, &LetterId::new(), Error::invalid("no"));
+    let entry = refusal(&log.past(), &LetterId::new(), Error::invalid("no"));
     assert!(!entry.goes_back());
     log.add(Entry::Undo(entry));
     assert_eq!(log.stands(), [1, 2, 3, 4, 5]);
     log.take(REDO);
     assert_eq!(log.stands(), (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_was_set_aside_before_what_is_read_stays_aside() {
+    let mut log = turns();
+    log.take(BOTH);
+    log.turn("run_3");
+    let past = Past { log: &log.0[11..], ..log.past() };
+    assert_eq!(plan(&past, &LetterId::new(), &BOTH).unwrap().entry.aside, [(6, 10), (12, 14)]);
 }
 
 #[test]

@@ -252,6 +252,27 @@ async fn a_fork_stands_on_what_counted_there_and_takes_back_only_what_it_did_its
 }
 
 #[tokio::test]
+async fn a_summary_is_a_wall_and_what_was_undone_before_it_stays_undone() {
+    let mut world = World::new(worker).await;
+    let session = world.after(&["hello", "list"]).await;
+    world.undo(&session, BOTH).await.unwrap();
+    world.say(&session, "more").await;
+    let row = world.store.session(&session).await.unwrap().unwrap();
+    let run = world.rt.compact(row, None, None).await.unwrap().run;
+    world.end(&run).await;
+    let refused = world.undo(&session, BOTH).await.unwrap_err();
+    assert!(refused.message.contains("summed up since"), "{refused}");
+    world.restart().await;
+    world.say(&session, "later").await;
+    assert_eq!(world.undo(&session, BOTH).await.unwrap().messages, 2);
+    let shown = world.shown(&session).await;
+    assert!(shown.iter().any(|text| text == "more") && !shown.iter().any(|text| text == "list"), "{shown:?}");
+    world.say(&session, "and?").await;
+    let sent = world.sent();
+    assert!(!sent.iter().any(|text| text == "later" || text == "list"), "{sent:?}");
+}
+
+#[tokio::test]
 async fn commands_that_ran_are_named_without_the_secrets_in_them() {
     let world = World::new(|received| match step(received) {
         0 => Reply::calls([("send_message", json!({"to": "nobody", "message": "hunter2-hunter2"}))]),
