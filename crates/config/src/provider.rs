@@ -44,7 +44,7 @@ pub enum Wire {
 }
 
 /// What a model can take and what it costs, where that differs from what the catalogue says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ModelLimits {
     /// Tokens of its window.
     pub context: Option<u64>,
@@ -53,8 +53,33 @@ pub struct ModelLimits {
     pub cost: Option<Cost>,
     /// How much it thinks before it answers; unset: as its server likes.
     pub effort: Option<Effort>,
+    /// How it is told to think.
+    pub reasoning: Option<Reasoning>,
     /// It can be shown images.
     pub images: Option<bool>,
+    /// Ways it can be asked, by a name of their own.
+    pub variants: BTreeMap<String, Variant>,
+}
+
+/// How a model is told to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reasoning {
+    None,
+    /// By a number of tokens.
+    Budget,
+    /// By a word.
+    Effort,
+}
+
+/// A way to ask a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Variant {
+    pub effort: Option<Effort>,
+    /// Tokens to think with.
+    pub budget: Option<u64>,
+    /// Tokens of the longest answer.
+    pub output: Option<u64>,
 }
 
 /// Dollars for a million tokens.
@@ -83,7 +108,10 @@ const WIRES: &[(&str, Wire)] =
 const EFFORTS: &[(&str, Effort)] = &[("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
 pub(crate) const KEYS: &[&str] =
     &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "retries"];
-pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "images"];
+const REASONINGS: &[(&str, Reasoning)] =
+    &[("none", Reasoning::None), ("budget", Reasoning::Budget), ("effort", Reasoning::Effort)];
+pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "reasoning", "images", "variants"];
+const VARIANT_KEYS: &[&str] = &["effort", "budget", "output"];
 const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
 
 /// More requests at once than any vendor takes from one user.
@@ -94,6 +122,9 @@ const MOST_RETRIES: u64 = 5;
 
 /// Dollars for a million tokens; ten times what the dearest model ever asked.
 const HIGHEST_PRICE: f64 = 10_000.0;
+
+/// What servers want at least.
+const LEAST_BUDGET: u64 = 1_024;
 
 /// Above any model there is; a longer number is a slip of the finger.
 const MOST_TOKENS: u64 = 1_000_000_000;
@@ -143,6 +174,18 @@ pub(crate) const SECTION: Section = Section {
             Kind::Choice(&["low", "medium", "high"]),
             "the server's",
             "how much it thinks before it answers",
+        ),
+        setting(
+            "provider.<name>.models.<model>.reasoning",
+            Kind::Choice(&["none", "budget", "effort"]),
+            "the catalogue's",
+            "how it is told to think: not at all, by a number of tokens, or by a word",
+        ),
+        setting(
+            "provider.<name>.models.<model>.variants",
+            Kind::Any,
+            "`low`, `medium` and `high` for a model that thinks",
+            "ways to ask it, by names of your own: `{ \"deep\": { \"effort\", \"budget\", \"output\" } }`",
         ),
         setting(
             "provider.<name>.models.<model>.images",
@@ -219,13 +262,32 @@ fn read_models(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, ModelL
                 "output" => limits.output = Some(field.node.whole(1, MOST_TOKENS)?),
                 "cost" => limits.cost = Some(read_cost(&field.node, notes)?),
                 "effort" => limits.effort = Some(field.node.choice(EFFORTS)?),
+                "reasoning" => limits.reasoning = Some(field.node.choice(REASONINGS)?),
                 "images" => limits.images = Some(field.node.flag()?),
+                "variants" => limits.variants = read_variants(&field.node, notes)?,
                 _ => notes.unknown(field, MODEL_KEYS),
             }
         }
         models.insert(model.key.clone(), limits);
     }
     Ok(models)
+}
+
+fn read_variants(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Variant>, Error> {
+    let mut variants = BTreeMap::new();
+    for named in node.fields()? {
+        let mut variant = Variant::default();
+        for field in named.node.fields()? {
+            match field.key.as_str() {
+                "effort" => variant.effort = Some(field.node.choice(EFFORTS)?),
+                "budget" => variant.budget = Some(field.node.whole(LEAST_BUDGET, MOST_TOKENS)?),
+                "output" => variant.output = Some(field.node.whole(1, MOST_TOKENS)?),
+                _ => notes.unknown(field, VARIANT_KEYS),
+            }
+        }
+        variants.insert(named.key.clone(), variant);
+    }
+    Ok(variants)
 }
 
 fn read_cost(node: &Node, notes: &mut Notes) -> Result<Cost, Error> {

@@ -18,7 +18,7 @@ pub mod retry;
 pub mod vendors;
 pub mod wire;
 
-pub use model::{Cost, Effort, Model, Reasoning};
+pub use model::{Cost, Effort, Model, Reasoning, Variant};
 pub use models::{Configured, Limits, Listed, Models, Unknown};
 pub use offline::Offline;
 pub use wire::{Anthropic, Auth, Endpoint, Key, OpenAiChat, OpenAiResponses, Wire};

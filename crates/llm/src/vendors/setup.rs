@@ -3,7 +3,7 @@
 use super::{Quirk, Vendor, find};
 use crate::catalogue::Catalogue;
 use crate::wire::{Auth, Endpoint, Key, OpenAiChat, Wire};
-use crate::{Configured, Cost, Effort, Limits, Model, Provider, retry};
+use crate::{Configured, Cost, Effort, Limits, Model, Provider, Reasoning, Variant, retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,13 +22,15 @@ pub struct Setup {
 }
 
 /// What is set about a model; whatever is not comes from the catalogue.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct About {
     pub context: Option<u64>,
     pub output: Option<u64>,
     pub cost: Option<Cost>,
+    pub reasoning: Option<Reasoning>,
     pub effort: Option<Effort>,
     pub images: Option<bool>,
+    pub variants: BTreeMap<String, Variant>,
 }
 
 /// Where a key comes from; never the key.
@@ -130,7 +132,9 @@ impl About {
         model.context = self.context.unwrap_or(model.context);
         model.output = self.output.unwrap_or(model.output);
         model.cost = self.cost.or(model.cost);
+        model.reasoning = self.reasoning.unwrap_or(model.reasoning);
         model.effort = self.effort.or(model.effort);
+        model.variants.extend(self.variants.clone());
         model.images = self.images.unwrap_or(model.images);
         model
     }

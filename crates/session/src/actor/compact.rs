@@ -100,7 +100,7 @@ impl Actor {
             let hint = "allow it again in `agent.compaction`, or start a new session";
             return self.end(Ending::error(Code::Unavailable, why, Some(hint))).await.map(|()| false);
         };
-        let name = profile.model.clone().unwrap_or_else(|| self.model_name());
+        let name = profile.model_or(|| self.model_name());
         let (provider, model) = match self.role.here.model(&name) {
             Ok(found) => found,
             Err(error) => {

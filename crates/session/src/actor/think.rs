@@ -91,7 +91,7 @@ impl Actor {
 
     /// The model of the run under way.
     pub(super) fn model_name(&self) -> String {
-        self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned)
+        proto::model::chosen(self.view.model(), || self.rt.model_of(&self.row))
     }
 
     /// Tokens a conversation may fill before room has to be made; 0 while no model is at hand.

@@ -32,7 +32,8 @@ impl Actor {
         self.unnamed = false;
         let here = self.role.here.clone();
         let Ok(profile) = here.agents.get(AGENT).cloned() else { return };
-        let Some(name) = profile.model.clone().or_else(|| here.loaded.config.small_model.clone()) else { return };
+        let Some(small) = profile.model.clone().or_else(|| here.loaded.config.small_model.clone()) else { return };
+        let name = profile.model_or(|| small);
         let Ok((provider, model)) = here.model(&name) else {
             tracing::warn!(session = %self.row.id, model = name, "there is no such model to name sessions with");
             return;

@@ -3,7 +3,7 @@
 use crate::world::World;
 use convoke_session::hub::{Seen, Watching, What};
 use convoke_session::{NewPrompt, NewSession, Target};
-use proto::letter::InputPart;
+use proto::letter::{InputPart, Switch};
 use proto::{Outcome, Status};
 use serde_json::json;
 use std::sync::Arc;
@@ -280,4 +280,44 @@ async fn a_crowd_before_one_server_does_not_sit_on_the_slots_of_others() {
     for posted in crowd {
         assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
     }
+}
+
+#[tokio::test]
+async fn how_hard_a_session_thinks_is_changed_kept_over_a_restart_and_taken_back() {
+    let mut world = World::new(|_| Reply::text("ok")).await;
+    let posted = prompt_on(&world, "thinker", "one", Vec::new()).await;
+    world.end(&posted.run).await;
+    let session = posted.session.id.clone();
+    let effort = |world: &World| world.fake.last().unwrap().body()["reasoning_effort"].clone();
+    assert_eq!(effort(&world), json!(null));
+    let patch = |choice: &str| Switch { model: Some(choice.to_owned()), ..Switch::default() };
+    world.rt.patch(&session, patch("thinker/m1"), None).await.unwrap();
+    for (choice, expected) in [("#high", json!("high")), ("#low", json!("low")), ("#", json!(null))] {
+        world.rt.patch(&session, patch(choice), None).await.unwrap();
+        world.restart().await;
+        let next = world.send(Target::Session(session.clone()), "go on").await;
+        assert_eq!(world.end(&next.run).await.outcome, Some(Outcome::Ok), "{choice}");
+        assert_eq!(effort(&world), expected, "{choice}");
+    }
+    let refused = world.rt.patch(&session, patch("#huge"), None).await.unwrap_err();
+    assert!(refused.message.contains("has no variant `huge`"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_child_thinks_as_hard_as_its_parent_says() {
+    let world = World::new(|received| match (received.last("user").as_deref(), received.step()) {
+        (Some("one"), 0) => Reply::calls([
+            ("sessions_spawn", json!({ "task": "two", "thinking": "high", "background": false })),
+            ("sessions_spawn", json!({ "task": "three", "thinking": "huge", "background": false })),
+        ]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = prompt_on(&world, "thinker", "one", Vec::new()).await;
+    assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    let asked = world.fake.requests();
+    let efforts: Vec<serde_json::Value> = asked.iter().map(|asked| asked.body()["reasoning_effort"].clone()).collect();
+    assert_eq!(efforts, [json!(null), json!("high"), json!(null)]);
+    let told = asked.last().unwrap().lines();
+    assert!(told.iter().any(|line| line.role == "tool" && line.text.contains("has no variant `huge`")), "{told:?}");
 }
