@@ -77,6 +77,10 @@ fn setup(provider: &config::Provider) -> Setup {
         headers: provider.headers.clone(),
         models: provider.models.iter().map(|(name, limits)| (name.clone(), about(limits))).collect(),
         concurrency: provider.concurrency,
+        per_minute: llm::PerMinute {
+            requests: provider.limits.requests_per_minute,
+            tokens: provider.limits.tokens_per_minute,
+        },
         retries: provider.retries,
     }
 }

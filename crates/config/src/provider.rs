@@ -27,8 +27,19 @@ pub struct Provider {
     pub models: BTreeMap<String, ModelLimits>,
     /// Requests under way at once; unset: as many as there are run slots.
     pub concurrency: Option<u32>,
+    /// What may be asked in a minute.
+    pub limits: Pace,
     /// How often a request is tried again when the server is busy or cannot be reached; unset: 5.
     pub retries: Option<u32>,
+}
+
+/// How fast a provider may be asked; unset: as fast as it answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    pub requests_per_minute: Option<u32>,
+    /// Read and written, without what comes from the cache.
+    pub tokens_per_minute: Option<u64>,
 }
 
 /// How requests and streams are written.
@@ -107,7 +118,8 @@ const WIRES: &[(&str, Wire)] =
     &[("anthropic", Wire::Anthropic), ("openai-responses", Wire::OpenaiResponses), ("openai-chat", Wire::OpenaiChat)];
 const EFFORTS: &[(&str, Effort)] = &[("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
 pub(crate) const KEYS: &[&str] =
-    &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "retries"];
+    &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "limits", "retries"];
+pub(crate) const LIMIT_KEYS: &[&str] = &["concurrency", "requestsPerMinute", "tokensPerMinute"];
 const REASONINGS: &[(&str, Reasoning)] =
     &[("none", Reasoning::None), ("budget", Reasoning::Budget), ("effort", Reasoning::Effort)];
 pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "reasoning", "images", "variants"];
@@ -116,6 +128,9 @@ const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
 
 /// More requests at once than any vendor takes from one user.
 const MOST_AT_ONCE: u64 = 10_000;
+
+/// The same in a minute.
+const MOST_A_MINUTE: u64 = 1_000_000;
 
 /// A8: at most so many.
 const MOST_RETRIES: u64 = 5;
@@ -155,6 +170,14 @@ pub(crate) const SECTION: Section = Section {
         setting("provider.<name>.api_key_command", Kind::Text, "none", "a command that prints the key"),
         setting("provider.<name>.headers", Kind::Any, "none", "sent with every request; values are never shown"),
         setting("provider.<name>.concurrency", Kind::Whole, "no limit of its own", "requests under way at once"),
+        setting("provider.<name>.limits.concurrency", Kind::Whole, "no limit of its own", "the same as `concurrency`"),
+        setting("provider.<name>.limits.requestsPerMinute", Kind::Whole, "no limit", "requests begun in a minute"),
+        setting(
+            "provider.<name>.limits.tokensPerMinute",
+            Kind::Whole,
+            "no limit",
+            "tokens read and written in a minute, without what comes from the cache",
+        ),
         setting("provider.<name>.retries", Kind::Whole, "5", "how often a request is tried again, 0 to 5"),
         setting("provider.<name>.models.<model>.context", Kind::Whole, "the catalogue's", "tokens of its window"),
         setting(
@@ -209,6 +232,7 @@ impl Provider {
                 "headers" => read.headers = read_headers(&field.node)?,
                 "models" => read.models = read_models(&field.node, notes)?,
                 "concurrency" => read.concurrency = Some(count(&field.node, 1, MOST_AT_ONCE)?),
+                "limits" => read_limits(&mut read, &field.node, notes)?,
                 "retries" => read.retries = Some(count(&field.node, 0, MOST_RETRIES)?),
                 _ => notes.unknown(field, KEYS),
             }
@@ -220,6 +244,18 @@ impl Provider {
         }
         Ok(read)
     }
+}
+
+fn read_limits(read: &mut Provider, node: &Node, notes: &mut Notes) -> Result<(), Error> {
+    for field in node.fields()? {
+        match field.key.as_str() {
+            "concurrency" => read.concurrency = Some(count(&field.node, 1, MOST_AT_ONCE)?),
+            "requestsPerMinute" => read.limits.requests_per_minute = Some(count(&field.node, 1, MOST_A_MINUTE)?),
+            "tokensPerMinute" => read.limits.tokens_per_minute = Some(field.node.whole(1, MOST_TOKENS)?),
+            _ => notes.unknown(field, LIMIT_KEYS),
+        }
+    }
+    Ok(())
 }
 
 fn count(node: &Node, least: u64, most: u64) -> Result<u32, Error> {
@@ -315,6 +351,7 @@ impl fmt::Debug for Provider {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("models", &self.models)
             .field("concurrency", &self.concurrency)
+            .field("limits", &self.limits)
             .field("retries", &self.retries)
             .finish()
     }

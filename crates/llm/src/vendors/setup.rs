@@ -3,7 +3,7 @@
 use super::{Quirk, Vendor, find};
 use crate::catalogue::Catalogue;
 use crate::wire::{Auth, Endpoint, Key, OpenAiChat, Wire};
-use crate::{Configured, Cost, Effort, Limits, Model, Provider, Reasoning, Variant, retry};
+use crate::{Configured, Cost, Effort, Limits, Model, PerMinute, Provider, Reasoning, Variant, retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ pub struct Setup {
     pub headers: BTreeMap<String, String>,
     pub models: BTreeMap<String, About>,
     pub concurrency: Option<u32>,
+    pub per_minute: PerMinute,
     pub retries: Option<u32>,
 }
 
@@ -115,6 +116,7 @@ impl Setup {
             key: self.key,
             headers: self.headers,
             concurrency: self.concurrency,
+            per_minute: self.per_minute,
             retries: self.retries.unwrap_or(retry::MOST),
         };
         let provider: Arc<dyn Provider> = match (wire, vendor.map(|vendor| vendor.quirk)) {

@@ -136,6 +136,9 @@ impl Actor {
             temperature: profile.temperature,
             top_p: profile.top_p,
         };
+        if let Err(wait) = provider.pace(&request) {
+            return self.wait_in_line(wait).await.map(|()| true);
+        }
         let (slot, cancel) = (self.slot.clone(), self.work.clone());
         self.no_longer_retrying().await?;
         self.thinking = true;

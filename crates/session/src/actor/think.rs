@@ -66,6 +66,9 @@ impl Actor {
             top_p: self.role.profile.top_p,
         };
         let provider = mind.provider.clone();
+        if let Err(wait) = provider.pace(&request) {
+            return self.wait_in_line(wait).await.map(|()| true);
+        }
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
         self.no_longer_retrying().await?;

@@ -217,6 +217,9 @@ fn runtime(
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
     let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
+    let two_a_minute = llm::PerMinute { requests: Some(2), tokens: None };
+    let slowly = Endpoint { per_minute: two_a_minute, ..Endpoint::at(fake.base_url()) };
+    let slow = Configured::new(Wire::OpenAiChat.provider(slowly), limits_of_all);
     let little = llm::Limits { context: 30_000, output: 2_000 };
     let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
     let mut thinker = on(Wire::OpenAiChat, fake.base_url());
@@ -229,6 +232,7 @@ fn runtime(
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
         ("small".to_owned(), small),
+        ("slow".to_owned(), slow),
         ("thinker".to_owned(), thinker),
     ]);
     let models = llm::Models::new("scripts".into(), providers);
