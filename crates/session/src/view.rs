@@ -164,7 +164,10 @@ impl View {
                 if let Some(agent) = &switch.agent {
                     self.runs_as(agent);
                 }
-                self.model = switch.model.clone().or(self.model.take());
+                if let Some(choice) = &switch.model {
+                    let before = self.model.take().unwrap_or_default();
+                    self.model = Some(proto::model::chosen(Some(choice), || before));
+                }
                 self.paused = switch.paused.unwrap_or(self.paused);
                 self.plan = switch.plan.as_deref().map(Arc::from).or(self.plan.take());
             }

@@ -89,8 +89,8 @@ impl Known {
             output: self.output.unwrap_or(usual.output),
             cost: self.cost,
             reasoning: self.reasoning.unwrap_or_default(),
-            effort: None,
             images: self.images.unwrap_or(false),
+            ..Model::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Quirk, Vendor, find};
 use crate::catalogue::Catalogue;
 use crate::wire::{Auth, Endpoint, Key, OpenAiChat, Wire};
-use crate::{Configured, Cost, Effort, Limits, Model, Provider, retry};
+use crate::{Configured, Cost, Effort, Limits, Model, PerMinute, Provider, Reasoning, Variant, retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,17 +18,20 @@ pub struct Setup {
     pub headers: BTreeMap<String, String>,
     pub models: BTreeMap<String, About>,
     pub concurrency: Option<u32>,
+    pub per_minute: PerMinute,
     pub retries: Option<u32>,
 }
 
 /// What is set about a model; whatever is not comes from the catalogue.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct About {
     pub context: Option<u64>,
     pub output: Option<u64>,
     pub cost: Option<Cost>,
+    pub reasoning: Option<Reasoning>,
     pub effort: Option<Effort>,
     pub images: Option<bool>,
+    pub variants: BTreeMap<String, Variant>,
 }
 
 /// Where a key comes from; never the key.
@@ -113,6 +116,7 @@ impl Setup {
             key: self.key,
             headers: self.headers,
             concurrency: self.concurrency,
+            per_minute: self.per_minute,
             retries: self.retries.unwrap_or(retry::MOST),
         };
         let provider: Arc<dyn Provider> = match (wire, vendor.map(|vendor| vendor.quirk)) {
@@ -130,7 +134,9 @@ impl About {
         model.context = self.context.unwrap_or(model.context);
         model.output = self.output.unwrap_or(model.output);
         model.cost = self.cost.or(model.cost);
+        model.reasoning = self.reasoning.unwrap_or(model.reasoning);
         model.effort = self.effort.or(model.effort);
+        model.variants.extend(self.variants.clone());
         model.images = self.images.unwrap_or(model.images);
         model
     }

@@ -521,7 +521,7 @@ impl Actor {
     }
 
     fn doors(&self, call: &CallId) -> Doors {
-        let model = self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned);
+        let model = self.model_name();
         let caller = Caller {
             row: Arc::new(self.row.clone()),
             model,

@@ -66,6 +66,9 @@ impl Actor {
             top_p: self.role.profile.top_p,
         };
         let provider = mind.provider.clone();
+        if let Err(wait) = provider.pace(&request) {
+            return self.wait_in_line(wait).await.map(|()| true);
+        }
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
         self.no_longer_retrying().await?;
@@ -91,7 +94,7 @@ impl Actor {
 
     /// The model of the run under way.
     pub(super) fn model_name(&self) -> String {
-        self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned)
+        proto::model::chosen(self.view.model(), || self.rt.model_of(&self.row))
     }
 
     /// Tokens a conversation may fill before room has to be made; 0 while no model is at hand.

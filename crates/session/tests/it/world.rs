@@ -223,8 +223,14 @@ fn runtime(
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
     let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
+    let two_a_minute = llm::PerMinute { requests: Some(2), tokens: None };
+    let slowly = Endpoint { per_minute: two_a_minute, ..Endpoint::at(fake.base_url()) };
+    let slow = Configured::new(Wire::OpenAiChat.provider(slowly), limits_of_all);
     let little = llm::Limits { context: 30_000, output: 2_000 };
     let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
+    let mut thinker = on(Wire::OpenAiChat, fake.base_url());
+    let thinks = llm::Model { reasoning: llm::Reasoning::Effort, ..llm::Model::new("m1", 1_000_000, 1000) };
+    thinker.models.insert("m1".to_owned(), thinks);
     let providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
@@ -232,6 +238,8 @@ fn runtime(
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
         ("small".to_owned(), small),
+        ("slow".to_owned(), slow),
+        ("thinker".to_owned(), thinker),
     ]);
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();

@@ -7,7 +7,7 @@ use super::marks;
 use crate::wire::body::Pieces;
 use crate::wire::files::{self, Shown};
 use crate::wire::json::{arguments, json};
-use crate::{Effort, FileRef, Message, Reasoning, Request, ResultRef, Said, ToolSpec};
+use crate::{FileRef, Message, Reasoning, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use proto::entry::Block;
 use serde::Serialize;
@@ -140,11 +140,11 @@ impl<'a> Options<'a> {
     fn new(request: &'a Request) -> Self {
         let model = &request.model;
         let max_tokens = if model.output > 0 { model.output } else { UNKNOWN_OUTPUT };
-        let thinking = model.effort.and_then(|effort| match model.reasoning {
+        let thinking = match model.reasoning {
             Reasoning::None => None,
-            Reasoning::Effort => Some(Thinking::Adaptive),
-            Reasoning::Budget => budget(effort, max_tokens),
-        });
+            Reasoning::Effort => model.effort.map(|_| Thinking::Adaptive),
+            Reasoning::Budget => model.thinks_with().and_then(|tokens| budget(tokens, max_tokens)),
+        };
         let effort = model.effort.filter(|_| model.reasoning == Reasoning::Effort);
         Self {
             model: &model.name,
@@ -160,8 +160,8 @@ impl<'a> Options<'a> {
 }
 
 /// Thinking counts as output: half of it is left for the answer.
-fn budget(effort: Effort, max_tokens: u64) -> Option<Thinking> {
-    let budget_tokens = effort.budget().min(max_tokens / 2);
+fn budget(tokens: u64, max_tokens: u64) -> Option<Thinking> {
+    let budget_tokens = tokens.min(max_tokens / 2);
     (budget_tokens >= LEAST_BUDGET).then_some(Thinking::Enabled { budget_tokens })
 }
 
