@@ -158,6 +158,8 @@ pub struct ResultRef<'a> {
     pub tool: &'a str,
     pub output: &'a str,
     pub failed: bool,
+    /// What it brought to look at.
+    pub files: Vec<FileRef<'a>>,
 }
 
 /// Something to look at, in base64.

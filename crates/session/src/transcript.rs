@@ -7,7 +7,7 @@ use crate::compaction::{PRUNED, is_long, opening};
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
 use proto::entry::{
-    CallResult, Compaction, CompactionState, Entry, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
+    CallResult, Compaction, CompactionState, Entry, File, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
 };
 use proto::letter::InputPart;
 use proto::{Call, CallId};
@@ -18,6 +18,8 @@ const BLOCK: usize = 32 * 1024;
 
 pub(crate) struct Transcript {
     provider: Arc<dyn Provider>,
+    /// The model can look at images.
+    eyes: bool,
     /// Blocks first, then single messages.
     fragments: Vec<Bytes>,
     blocks: usize,
@@ -32,20 +34,24 @@ pub(crate) struct Transcript {
 }
 
 /// What is kept of a result until all of them are there.
+/// For a model that cannot look at what a call brought.
+const UNSEEN: &str = " (you cannot look at it)";
+
 struct Settled {
     output: String,
     failed: bool,
+    files: Vec<File>,
 }
 
 impl Transcript {
-    pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
+    pub(crate) fn new(provider: Arc<dyn Provider>, eyes: bool) -> Self {
         let (fragments, calls, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0 }
+        Self { provider, eyes, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0 }
     }
 
     /// What a log says to a model: the newest summary, and what came since.
-    pub(crate) fn of(provider: Arc<dyn Provider>, entries: &[Stored]) -> Self {
-        let mut transcript = Self::new(provider);
+    pub(crate) fn of(provider: Arc<dyn Provider>, eyes: bool, entries: &[Stored]) -> Self {
+        let mut transcript = Self::new(provider, eyes);
         let compactions = || entries.iter().filter_map(compaction);
         transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
         let summed = compactions().rfind(|done| done.keeps_from.is_some());
@@ -59,8 +65,8 @@ impl Transcript {
         transcript
     }
 
-    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
-        Arc::ptr_eq(&self.provider, provider)
+    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, eyes: bool) -> bool {
+        Arc::ptr_eq(&self.provider, provider) && self.eyes == eyes
     }
 
     pub(crate) fn apply(&mut self, seq: u64, entry: &Entry) {
@@ -137,15 +143,20 @@ impl Transcript {
     }
 
     fn settled(&mut self, seq: u64, result: &CallResult) {
-        let pruned = seq < self.prunes_before && is_long(&result.output);
+        let pruned = seq < self.prunes_before && is_long(result);
         let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        let output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
-        *slot = Some(Settled { output, failed: result.state != State::Ok });
+        let mut output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
+        let files = if pruned || !self.eyes { Vec::new() } else { result.files.clone() };
+        if !pruned && files.len() < result.files.len() {
+            output.push_str(UNSEEN);
+        }
+        *slot = Some(Settled { output, failed: result.state != State::Ok, files });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
             let calls = std::mem::take(&mut self.calls);
             let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed } = settled.as_ref()?;
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed })
+                let Settled { output, failed, files } = settled.as_ref()?;
+                let files = files.iter().map(shown).collect();
+                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files })
             });
             self.push(self.provider.encode(&Message::Results(results.collect())));
             std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
@@ -194,6 +205,10 @@ fn text_of(input: &Input) -> String {
         InputPart::File { .. } | InputPart::Subtask { .. } => None,
     };
     input.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn shown(file: &File) -> FileRef<'_> {
+    FileRef { name: &file.name, mime: &file.mime, data: &file.data }
 }
 
 fn files_of(input: &Input) -> Vec<FileRef<'_>> {

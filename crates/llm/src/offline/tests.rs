@@ -62,7 +62,13 @@ impl Talk {
         let input = raw(input);
         let calls = vec![Said::Call(CallRef { id, tool, input: &input })];
         self.messages.push(self.offline.encode(&Message::Assistant(calls)));
-        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef { call: id, tool, output, failed }])));
+        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef {
+            call: id,
+            tool,
+            output,
+            failed,
+            files: Vec::new(),
+        }])));
         self
     }
 

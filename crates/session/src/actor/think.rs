@@ -148,14 +148,14 @@ impl Actor {
             mind.loaded = self.view.loaded().len();
             mind.tools = self.role.toolbox.encode(mind.provider.as_ref(), self.view.loaded());
         }
-        let provider = mind.provider.clone();
+        let (provider, eyes) = (mind.provider.clone(), mind.model.images);
         match &mut self.talk {
-            Talk::Ready(transcript) if transcript.is_for(&provider) => {}
+            Talk::Ready(transcript) if transcript.is_for(&provider, eyes) => {}
             // Another wire, or more room: what is sent is written anew, once.
             Talk::Ready(_) | Talk::Stale => {
-                self.talk = Talk::Ready(Transcript::of(provider, &self.current().await?));
+                self.talk = Talk::Ready(Transcript::of(provider, eyes, &self.current().await?));
             }
-            Talk::Loaded(entries) => self.talk = Talk::Ready(Transcript::of(provider, &std::mem::take(entries))),
+            Talk::Loaded(entries) => self.talk = Talk::Ready(Transcript::of(provider, eyes, &std::mem::take(entries))),
         }
         Ok(Ok(()))
     }

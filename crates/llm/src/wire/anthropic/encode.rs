@@ -31,7 +31,11 @@ pub(super) fn message(message: &Message<'_>, own: &str) -> Bytes {
     }
 }
 
-fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
+fn shows<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Content<'a>> {
+    shown(text, files).into_iter().map(Content::Ours).collect()
+}
+
+fn shown<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Ours<'a>> {
     let mut content: Vec<Ours<'a>> = files
         .iter()
         .map(|file| match files::shown(file) {
@@ -43,7 +47,7 @@ fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
     if !text.trim().is_empty() || content.is_empty() {
         content.push(Ours::Text { text: filled(text) });
     }
-    content.into_iter().map(Content::Ours).collect()
+    content
 }
 
 /// What was said, without what others wrote for themselves.
@@ -69,7 +73,11 @@ fn spoken<'a>(said: &'a [Said<'a>], own: &str) -> Vec<Content<'a>> {
 }
 
 fn result<'a>(result: &ResultRef<'a>) -> Content<'a> {
-    let content = Some(result.output).filter(|output| !output.trim().is_empty());
+    let text = Some(result.output).filter(|output| !output.trim().is_empty());
+    let content = match text {
+        _ if !result.files.is_empty() => Some(Brought::Shown(shown(result.output, &result.files))),
+        text => text.map(Brought::Told),
+    };
     Content::Ours(Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed })
 }
 
@@ -206,10 +214,18 @@ enum Ours<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<Brought<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+/// What a call brought: words, or something to look at as well.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Brought<'a> {
+    Told(&'a str),
+    Shown(Vec<Ours<'a>>),
 }
 
 #[derive(Serialize)]

@@ -171,12 +171,14 @@ fn messages_are_written_as_the_api_wants_them() {
     let broken = raw(r#""{half""#);
     let said = vec![Said::Text("Let me see."), call("toolu_1", &input), call("odd id:2", &broken), Said::Text(" ")];
     insta::assert_snapshot!(encoded(&Message::Assistant(said)), @r#"{"content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"read","input":{"path":  "a", "n": 1.50}},{"type":"tool_use","id":"odd_id_2","name":"read","input":{"input":"{half"}}],"role":"assistant"}"#);
-    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed };
+    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed, files: Vec::new() };
     let results = vec![result("toolu_1", "x", false), result("odd id:2", "no", true), result("c", "", false)];
     insta::assert_snapshot!(encoded(&Message::Results(results)), @r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"x"},{"type":"tool_result","tool_use_id":"odd_id_2","content":"no","is_error":true},{"type":"tool_result","tool_use_id":"c"}]}"#);
     insta::assert_snapshot!(encoded(&Message::user(" ")), @r#"{"role":"user","content":[{"type":"text","text":"(nothing)"}]}"#);
     let file = |name, mime, data| FileRef { name, mime, data };
     let files = vec![file("a.png", "image/png", "AAAA"), file("b.pdf", "application/pdf", "BBBB")];
+    let shows = ResultRef { call: "c", tool: "read", output: "a.png", failed: false, files: files.clone() };
+    insta::assert_snapshot!(encoded(&Message::Results(vec![shows])), @r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"},"title":"b.pdf"},{"type":"text","text":"a.png"}]}]}"#);
     insta::assert_snapshot!(encoded(&Message::User { text: "look", files }), @r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"},"title":"b.pdf"},{"type":"text","text":"look"}]}"#);
 }
 
@@ -231,7 +233,7 @@ fn a_step_keeps_every_byte_of_the_request_before_but_its_mark_and_end() {
         let call = CallRef { id: "c", tool: "read", input: &input };
         messages.push(encode::message(&Message::Assistant(vec![Said::Thought(&thought), Said::Call(call)]), FROM));
         let output = format!("result {step}");
-        let result = ResultRef { call: "c", tool: "read", output: &output, failed: false };
+        let result = ResultRef { call: "c", tool: "read", output: &output, failed: false, files: Vec::new() };
         messages.push(encode::message(&Message::Results(vec![result]), FROM));
         let now = sent(&request(Model::new("m", 1000, 50), messages.clone()));
         assert!(before.ends_with(tail) && now.matches("cache_control").count() == 2, "{now}");
@@ -243,7 +245,13 @@ fn a_step_keeps_every_byte_of_the_request_before_but_its_mark_and_end() {
 #[test]
 fn many_results_at_once_are_marked_where_the_server_looks_for_them() {
     let results = |count: usize| {
-        let result = |_| ResultRef { call: "c", tool: "read", output: r#"{"type":"tool_result",} x"#, failed: false };
+        let result = |_| ResultRef {
+            call: "c",
+            tool: "read",
+            output: r#"{"type":"tool_result",} x"#,
+            failed: false,
+            files: Vec::new(),
+        };
         encode::message(&Message::Results((0..count).map(result).collect()), FROM)
     };
     let said = encode::message(&Message::Assistant(vec![Said::Text("calls")]), FROM);
