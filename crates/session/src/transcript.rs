@@ -29,23 +29,26 @@ pub(crate) struct Transcript {
     held: Vec<Bytes>,
     /// Long output before this entry is not sent any more.
     prunes_before: u64,
+    /// Tools are pointed at and not described.
+    defers: bool,
 }
 
 /// What is kept of a result until all of them are there.
 struct Settled {
     output: String,
     failed: bool,
+    shows: Vec<String>,
 }
 
 impl Transcript {
-    pub(crate) fn new(provider: Arc<dyn Provider>) -> Self {
+    pub(crate) fn new(provider: Arc<dyn Provider>, defers: bool) -> Self {
         let (fragments, calls, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0 }
+        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0, defers }
     }
 
     /// What a log says to a model: the newest summary, and what came since.
-    pub(crate) fn of(provider: Arc<dyn Provider>, entries: &[Stored]) -> Self {
-        let mut transcript = Self::new(provider);
+    pub(crate) fn of(provider: Arc<dyn Provider>, defers: bool, entries: &[Stored]) -> Self {
+        let mut transcript = Self::new(provider, defers);
         let compactions = || entries.iter().filter_map(compaction);
         transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
         let summed = compactions().rfind(|done| done.keeps_from.is_some());
@@ -59,8 +62,8 @@ impl Transcript {
         transcript
     }
 
-    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>) -> bool {
-        Arc::ptr_eq(&self.provider, provider)
+    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, defers: bool) -> bool {
+        Arc::ptr_eq(&self.provider, provider) && self.defers == defers
     }
 
     pub(crate) fn apply(&mut self, seq: u64, entry: &Entry) {
@@ -137,15 +140,17 @@ impl Transcript {
     }
 
     fn settled(&mut self, seq: u64, result: &CallResult) {
-        let pruned = seq < self.prunes_before && is_long(&result.output);
+        let shows = if self.defers { result.loads.clone() } else { Vec::new() };
+        let said = if shows.is_empty() { &result.output } else { tools::tool_search::beside(&result.output) };
+        let pruned = seq < self.prunes_before && is_long(said);
         let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        let output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
-        *slot = Some(Settled { output, failed: result.state != State::Ok });
+        let output = if pruned { PRUNED.to_owned() } else { said.to_owned() };
+        *slot = Some(Settled { output, failed: result.state != State::Ok, shows });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
             let calls = std::mem::take(&mut self.calls);
             let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed } = settled.as_ref()?;
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed })
+                let Settled { output, failed, shows } = settled.as_ref()?;
+                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, shows })
             });
             self.push(self.provider.encode(&Message::Results(results.collect())));
             std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));

@@ -32,6 +32,7 @@ fn log(text: &str) -> Vec<Stored> {
                 until: None,
                 purse: None,
                 shutdown: None,
+                loads: Vec::new(),
                 compact: None,
             }),
             "a" => said(vec![ReplyPart::Text(Text { text: words })]),

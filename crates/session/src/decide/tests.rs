@@ -49,6 +49,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         until: None,
         purse: None,
         shutdown: None,
+        loads: Vec::new(),
         compact: None,
     })
 }

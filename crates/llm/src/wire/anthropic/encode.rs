@@ -27,7 +27,7 @@ pub(super) fn message(message: &Message<'_>, own: &str) -> Bytes {
     match message {
         Message::User { text, files } => json(&User { role: "user", content: shows(text, files) }),
         Message::Assistant(said) => json(&Assistant { content: spoken(said, own), role: "assistant" }),
-        Message::Results(results) => json(&User { role: "user", content: results.iter().map(result).collect() }),
+        Message::Results(results) => json(&User { role: "user", content: answers(results) }),
     }
 }
 
@@ -68,9 +68,20 @@ fn spoken<'a>(said: &'a [Said<'a>], own: &str) -> Vec<Content<'a>> {
     content
 }
 
-fn result<'a>(result: &ResultRef<'a>) -> Content<'a> {
-    let content = Some(result.output).filter(|output| !output.trim().is_empty());
-    Content::Ours(Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed })
+/// The results, and behind them what is said beside references: those stand alone in theirs.
+fn answers<'a>(results: &[ResultRef<'a>]) -> Vec<Content<'a>> {
+    let beside = |result: &&ResultRef<'a>| !result.shows.is_empty() && !result.output.trim().is_empty();
+    let beside = results.iter().filter(beside).map(|result| Ours::Text { text: Cow::Borrowed(result.output) });
+    results.iter().map(result).chain(beside).map(Content::Ours).collect()
+}
+
+fn result<'a>(result: &ResultRef<'a>) -> Ours<'a> {
+    let said = Some(result.output).filter(|output| !output.trim().is_empty()).map(Answer::Said);
+    let content = match result.shows {
+        [] => said,
+        tools => Some(Answer::Shows(tools.iter().map(|tool| Reference::ToolReference { tool_name: tool }).collect())),
+    };
+    Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed }
 }
 
 fn filled(text: &str) -> Cow<'_, str> {
@@ -206,10 +217,24 @@ enum Ours<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<Answer<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+/// What a call brought: words, or tools that the server describes itself.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Said(&'a str),
+    Shows(Vec<Reference<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Reference<'a> {
+    ToolReference { tool_name: &'a str },
 }
 
 #[derive(Serialize)]
@@ -237,10 +262,13 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
 
 impl<'a> Tool<'a> {
     fn new(spec: &'a ToolSpec) -> Self {
-        Self { name: &spec.name, description: &spec.description, input_schema: &spec.schema }
+        let ToolSpec { name, description, schema, deferred } = spec;
+        Self { name, description, input_schema: schema, defer_loading: *deferred }
     }
 }

@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn results_name_their_calls() {
-        let result = |call| ResultRef { call, tool: "read", output: "x\ny", failed: true };
+        let result = |call| ResultRef { call, tool: "read", output: "x\ny", failed: true, shows: &[] };
         let bytes = message(&Message::Results(vec![result("c1"), result("c2")]), PLAINLY);
         let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
         let tool = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x\ny" });
@@ -319,7 +319,12 @@ mod tests {
     fn a_request_is_its_fragments_in_order() {
         let user = message(&Message::user("hi"), PLAINLY);
         let said = message(&Message::Assistant(vec![Said::Text("hello")]), PLAINLY);
-        let spec = ToolSpec { name: "read".into(), description: "reads".into(), schema: raw(r#"{"type":"object"}"#) };
+        let spec = ToolSpec {
+            name: "read".into(),
+            description: "reads".into(),
+            schema: raw(r#"{"type":"object"}"#),
+            deferred: false,
+        };
         let request = sample(vec![user, said], tools(&[spec]));
         insta::assert_snapshot!(sent(&request, LimitName::MaxTokens), @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":50,"temperature":0.5,"tools":[{"type":"function","function":{"name":"read","description":"reads","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}"#);
     }
