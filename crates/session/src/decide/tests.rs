@@ -49,7 +49,6 @@ fn input(of: &str, subtask: bool) -> Entry {
         until: None,
         purse: None,
         shutdown: None,
-        loads: Vec::new(),
         compact: None,
     })
 }
@@ -81,6 +80,7 @@ fn settled(call: &str) -> Entry {
         ms: 1,
         ends_turn: false,
         shutdown: None,
+        loads: Vec::new(),
     })
 }
 
