@@ -158,7 +158,7 @@ impl Actor {
                 self.talk = Talk::Ready(Transcript::of(provider, defers, &self.current().await?));
             }
             Talk::Loaded(entries) => {
-                self.talk = Talk::Ready(Transcript::of(provider, defers, &std::mem::take(entries)))
+                self.talk = Talk::Ready(Transcript::of(provider, defers, &std::mem::take(entries)));
             }
         }
         Ok(Ok(()))
