@@ -124,6 +124,7 @@ fn about(limits: &config::ModelLimits) -> About {
         cost: limits.cost.map(cost),
         effort: limits.effort.map(effort),
         images: limits.images,
+        defers: limits.defers,
     }
 }
 

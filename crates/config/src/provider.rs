@@ -68,6 +68,8 @@ pub struct ModelLimits {
     pub reasoning: Option<Reasoning>,
     /// It can be shown images.
     pub images: Option<bool>,
+    /// Its server takes tools that the model does not see before it is pointed at them.
+    pub defers: Option<bool>,
     /// Ways it can be asked, by a name of their own.
     pub variants: BTreeMap<String, Variant>,
 }
@@ -122,7 +124,8 @@ pub(crate) const KEYS: &[&str] =
 pub(crate) const LIMIT_KEYS: &[&str] = &["concurrency", "requestsPerMinute", "tokensPerMinute"];
 const REASONINGS: &[(&str, Reasoning)] =
     &[("none", Reasoning::None), ("budget", Reasoning::Budget), ("effort", Reasoning::Effort)];
-pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "reasoning", "images", "variants"];
+pub(crate) const MODEL_KEYS: &[&str] =
+    &["context", "output", "cost", "effort", "reasoning", "images", "defers", "variants"];
 const VARIANT_KEYS: &[&str] = &["effort", "budget", "output"];
 const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
 
@@ -203,6 +206,12 @@ pub(crate) const SECTION: Section = Section {
             Kind::Choice(&["none", "budget", "effort"]),
             "the catalogue's",
             "how it is told to think: not at all, by a number of tokens, or by a word",
+        ),
+        setting(
+            "provider.<name>.models.<model>.defers",
+            Kind::Flag,
+            "the catalogue's, at the vendor's own address",
+            "whether its server (wire `anthropic`) takes tools with `defer_loading`, so that loading one keeps its cache",
         ),
         setting(
             "provider.<name>.models.<model>.variants",
@@ -300,6 +309,7 @@ fn read_models(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, ModelL
                 "effort" => limits.effort = Some(field.node.choice(EFFORTS)?),
                 "reasoning" => limits.reasoning = Some(field.node.choice(REASONINGS)?),
                 "images" => limits.images = Some(field.node.flag()?),
+                "defers" => limits.defers = Some(field.node.flag()?),
                 "variants" => limits.variants = read_variants(&field.node, notes)?,
                 _ => notes.unknown(field, MODEL_KEYS),
             }

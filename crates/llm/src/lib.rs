@@ -112,6 +112,8 @@ pub struct ToolSpec {
     pub name: String,
     pub description: String,
     pub schema: Box<RawValue>,
+    /// Not shown before a result points at it; only for models that can defer ([`Model::defers`]).
+    pub deferred: bool,
 }
 
 /// A message of the conversation, as every wire can say it.
@@ -160,6 +162,8 @@ pub struct ResultRef<'a> {
     pub failed: bool,
     /// What it brought to look at.
     pub files: Vec<FileRef<'a>>,
+    /// Deferred tools that are shown from here on. They are pointed at, and described nowhere in `output`.
+    pub shows: &'a [String],
 }
 
 /// Something to look at, in base64.

@@ -22,6 +22,8 @@ pub struct Model {
     pub variants: BTreeMap<String, Variant>,
     /// It can be shown images.
     pub images: bool,
+    /// Its server takes tools that the model does not see before it is pointed at them.
+    pub defers: bool,
 }
 
 impl Model {

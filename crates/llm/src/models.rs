@@ -47,13 +47,15 @@ pub struct Configured {
     pub key: Source,
     /// What is known about its models beside what is set.
     pub catalogue: Arc<Catalogue>,
+    /// Its server is the vendor's own, and can do what the catalogue says of the vendor's models.
+    pub at_home: bool,
 }
 
 impl Configured {
     /// A provider of which nothing is known: it takes any name.
     pub fn new(provider: Arc<dyn Provider>, defaults: Limits) -> Self {
         let (models, catalogue) = (BTreeMap::new(), Arc::default());
-        Self { provider, models, defaults, wire: None, key: Source::None, catalogue }
+        Self { provider, models, defaults, wire: None, key: Source::None, catalogue, at_home: false }
     }
 }
 
@@ -192,7 +194,10 @@ impl Configured {
     fn model(&self, provider: &str, name: &str) -> Option<Model> {
         match self.models.get(name) {
             Some(model) => Some(model.clone()),
-            None if self.models.is_empty() => Some(self.catalogue.model(provider, name, self.defaults)),
+            None if self.models.is_empty() => {
+                let model = self.catalogue.model(provider, name, self.defaults);
+                Some(Model { defers: model.defers && self.at_home, ..model })
+            }
             None => None,
         }
     }

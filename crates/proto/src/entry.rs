@@ -231,6 +231,9 @@ pub struct CallResult {
     /// The session's answer to the question whether it may be shut down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown: Option<bool>,
+    /// Deferred tools that `output` describes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<String>,
 }
 
 /// Something to look at: an image, a PDF.

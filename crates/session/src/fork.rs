@@ -28,6 +28,7 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
             ms: 0,
             ends_turn: false,
             shutdown: None,
+            loads: Vec::new(),
         })
     });
     let over = view.answering().map(|now| {

@@ -5,7 +5,7 @@
 
 use crate::compaction::{PRUNED, is_long, opening};
 use bytes::Bytes;
-use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
+use llm::{CallRef, FileRef, Message, Model, Provider, ResultRef, Said};
 use proto::entry::{
     CallResult, Compaction, CompactionState, Entry, File, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
 };
@@ -18,8 +18,6 @@ const BLOCK: usize = 32 * 1024;
 
 pub(crate) struct Transcript {
     provider: Arc<dyn Provider>,
-    /// The model can look at images.
-    eyes: bool,
     /// Blocks first, then single messages.
     fragments: Vec<Bytes>,
     blocks: usize,
@@ -31,9 +29,25 @@ pub(crate) struct Transcript {
     held: Vec<Bytes>,
     /// Long output before this entry is not sent any more.
     prunes_before: u64,
+    takes: Takes,
 }
 
 /// What is kept of a result until all of them are there.
+/// What a model takes beside words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Takes {
+    /// Images and documents.
+    images: bool,
+    /// References to tools, in place of their descriptions.
+    references: bool,
+}
+
+impl Takes {
+    pub(crate) fn of(model: &Model) -> Self {
+        Self { images: model.images, references: model.defers }
+    }
+}
+
 /// For a model that cannot look at what a call brought.
 const UNSEEN: &str = " (you cannot look at it)";
 
@@ -41,17 +55,18 @@ struct Settled {
     output: String,
     failed: bool,
     files: Vec<File>,
+    shows: Vec<String>,
 }
 
 impl Transcript {
-    pub(crate) fn new(provider: Arc<dyn Provider>, eyes: bool) -> Self {
+    pub(crate) fn new(provider: Arc<dyn Provider>, takes: Takes) -> Self {
         let (fragments, calls, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { provider, eyes, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0 }
+        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0, takes }
     }
 
     /// What a log says to a model: the newest summary, and what came since.
-    pub(crate) fn of(provider: Arc<dyn Provider>, eyes: bool, entries: &[Stored]) -> Self {
-        let mut transcript = Self::new(provider, eyes);
+    pub(crate) fn of(provider: Arc<dyn Provider>, takes: Takes, entries: &[Stored]) -> Self {
+        let mut transcript = Self::new(provider, takes);
         let compactions = || entries.iter().filter_map(compaction);
         transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
         let summed = compactions().rfind(|done| done.keeps_from.is_some());
@@ -65,8 +80,8 @@ impl Transcript {
         transcript
     }
 
-    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, eyes: bool) -> bool {
-        Arc::ptr_eq(&self.provider, provider) && self.eyes == eyes
+    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, takes: Takes) -> bool {
+        Arc::ptr_eq(&self.provider, provider) && self.takes == takes
     }
 
     pub(crate) fn apply(&mut self, seq: u64, entry: &Entry) {
@@ -143,20 +158,22 @@ impl Transcript {
     }
 
     fn settled(&mut self, seq: u64, result: &CallResult) {
-        let pruned = seq < self.prunes_before && is_long(result);
+        let shows = if self.takes.references { result.loads.clone() } else { Vec::new() };
+        let said = if shows.is_empty() { &result.output } else { tools::tool_search::beside(&result.output) };
+        let pruned = seq < self.prunes_before && is_long(said, &result.files);
         let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        let mut output = if pruned { PRUNED.to_owned() } else { result.output.clone() };
-        let files = if pruned || !self.eyes { Vec::new() } else { result.files.clone() };
+        let mut output = if pruned { PRUNED.to_owned() } else { said.to_owned() };
+        let files = if pruned || !self.takes.images { Vec::new() } else { result.files.clone() };
         if !pruned && files.len() < result.files.len() {
             output.push_str(UNSEEN);
         }
-        *slot = Some(Settled { output, failed: result.state != State::Ok, files });
+        *slot = Some(Settled { output, failed: result.state != State::Ok, files, shows });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
             let calls = std::mem::take(&mut self.calls);
             let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed, files } = settled.as_ref()?;
+                let Settled { output, failed, files, shows } = settled.as_ref()?;
                 let files = files.iter().map(shown).collect();
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files })
+                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files, shows })
             });
             self.push(self.provider.encode(&Message::Results(results.collect())));
             std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));

@@ -82,5 +82,5 @@ async fn made(client: &Client, accepted: &Accepted) {
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

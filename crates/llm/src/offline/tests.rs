@@ -20,7 +20,7 @@ fn spec(name: &str) -> ToolSpec {
         "task" => "Hand work to another agent.\nAgents:\n- explore: looks around\n- general: does things\n",
         _ => "a tool",
     };
-    ToolSpec { name: name.to_owned(), description: description.to_owned(), schema: raw("{}") }
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), schema: raw("{}"), deferred: false }
 }
 
 /// A conversation that goes on as long as the model calls tools.
@@ -68,6 +68,7 @@ impl Talk {
             output,
             failed,
             files: Vec::new(),
+            shows: &[],
         }])));
         self
     }

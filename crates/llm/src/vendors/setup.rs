@@ -31,6 +31,7 @@ pub struct About {
     pub reasoning: Option<Reasoning>,
     pub effort: Option<Effort>,
     pub images: Option<bool>,
+    pub defers: Option<bool>,
     pub variants: BTreeMap<String, Variant>,
 }
 
@@ -107,9 +108,12 @@ impl Setup {
         let base_url = self.base_url.clone().or(vendor.map(|vendor| vendor.base_url.to_owned())).unwrap_or_default();
         let wire = self.wire.unwrap_or_else(|| spoken(vendor, &base_url));
         let usual = Limits::default();
-        let models = self.models.iter();
-        let models =
-            models.map(|(model, about)| (model.clone(), about.applied(catalogue.model(name, model, usual)))).collect();
+        let at_home = wire == Wire::Anthropic && vendor.is_some_and(|vendor| vendor.base_url == base_url);
+        let known = |model: &str| {
+            let known = catalogue.model(name, model, usual);
+            Model { defers: known.defers && at_home, ..known }
+        };
+        let models = self.models.iter().map(|(model, about)| (model.clone(), about.applied(known(model)))).collect();
         let endpoint = Endpoint {
             auth: vendor.map_or(wire.auth(), |vendor| if vendor.wire == wire { vendor.auth } else { wire.auth() }),
             base_url,
@@ -124,7 +128,7 @@ impl Setup {
             _ => wire.provider(endpoint),
         };
         let catalogue = catalogue.clone();
-        Configured { provider, models, defaults: usual, wire: Some(wire), key: self.source, catalogue }
+        Configured { provider, models, defaults: usual, wire: Some(wire), key: self.source, catalogue, at_home }
     }
 }
 
@@ -138,6 +142,7 @@ impl About {
         model.effort = self.effort.or(model.effort);
         model.variants.extend(self.variants.clone());
         model.images = self.images.unwrap_or(model.images);
+        model.defers = self.defers.unwrap_or(model.defers);
         model
     }
 }

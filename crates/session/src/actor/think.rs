@@ -5,7 +5,9 @@ use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
-use crate::transcript::Transcript;
+use crate::toolbox::Toolbox;
+use crate::transcript::{Takes, Transcript};
+use crate::view::View;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
 use proto::entry::{Finish, Reply, ReplyPart, Text, ToolsLoaded};
@@ -146,16 +148,18 @@ impl Actor {
         let mind = self.mind.as_mut().expect("made above");
         if mind.loaded != self.view.loaded().len() {
             mind.loaded = self.view.loaded().len();
-            mind.tools = self.role.toolbox.encode(mind.provider.as_ref(), self.view.loaded());
+            mind.tools = listed(&self.role.toolbox, &self.view, mind.provider.as_ref(), &mind.model);
         }
-        let (provider, eyes) = (mind.provider.clone(), mind.model.images);
+        let (provider, takes) = (mind.provider.clone(), Takes::of(&mind.model));
         match &mut self.talk {
-            Talk::Ready(transcript) if transcript.is_for(&provider, eyes) => {}
+            Talk::Ready(transcript) if transcript.is_for(&provider, takes) => {}
             // Another wire, or more room: what is sent is written anew, once.
             Talk::Ready(_) | Talk::Stale => {
-                self.talk = Talk::Ready(Transcript::of(provider, eyes, &self.current().await?));
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &self.current().await?));
             }
-            Talk::Loaded(entries) => self.talk = Talk::Ready(Transcript::of(provider, eyes, &std::mem::take(entries))),
+            Talk::Loaded(entries) => {
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &std::mem::take(entries)));
+            }
         }
         Ok(Ok(()))
     }
@@ -168,7 +172,7 @@ impl Actor {
             name: name.to_owned(),
             system: self.role.system(&self.row, &deferred),
             deferred,
-            tools: toolbox.encode(provider.as_ref(), self.view.loaded()),
+            tools: listed(toolbox, &self.view, provider.as_ref(), &model),
             loaded: self.view.loaded().len(),
             provider,
             model,
@@ -280,6 +284,14 @@ impl Actor {
             Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
             Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         }
+    }
+}
+
+/// The tools as a model is sent them. What a result points at need not be loaded in the list.
+fn listed(toolbox: &Toolbox, view: &View, provider: &dyn Provider, model: &Model) -> Bytes {
+    match model.defers {
+        true => toolbox.encode(provider, &view.loaded_unseen(), true),
+        false => toolbox.encode(provider, view.loaded(), false),
     }
 }
 

@@ -51,6 +51,7 @@ fn log(text: &str) -> Vec<Stored> {
                 ms: 0,
                 ends_turn: false,
                 shutdown: None,
+                loads: Vec::new(),
             }),
             "n" => Entry::Notice(proto::entry::Notice { text: words }),
             other => panic!("{other}"),

@@ -81,6 +81,7 @@ fn settled(call: &str) -> Entry {
         ms: 1,
         ends_turn: false,
         shutdown: None,
+        loads: Vec::new(),
     })
 }
 

@@ -228,6 +228,9 @@ fn runtime(
     let slow = Configured::new(Wire::OpenAiChat.provider(slowly), limits_of_all);
     let little = llm::Limits { context: 30_000, output: 2_000 };
     let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
+    let mut deferring = on(Wire::Anthropic, fake.origin());
+    let defers = llm::Model { defers: true, ..llm::Model::new("m1", 1_000_000, 1000) };
+    deferring.models.insert("m1".to_owned(), defers);
     let mut thinker = on(Wire::OpenAiChat, fake.base_url());
     let thinks = llm::Model { reasoning: llm::Reasoning::Effort, ..llm::Model::new("m1", 1_000_000, 1000) };
     thinker.models.insert("m1".to_owned(), thinks);
@@ -239,6 +242,7 @@ fn runtime(
         ("narrow".to_owned(), narrow),
         ("small".to_owned(), small),
         ("slow".to_owned(), slow),
+        ("deferring".to_owned(), deferring),
         ("thinker".to_owned(), thinker),
     ]);
     for wire in ["openai-chat", "openai-responses", "anthropic"] {

@@ -27,7 +27,7 @@ pub(super) fn message(message: &Message<'_>, own: &str) -> Bytes {
     match message {
         Message::User { text, files } => json(&User { role: "user", content: shows(text, files) }),
         Message::Assistant(said) => json(&Assistant { content: spoken(said, own), role: "assistant" }),
-        Message::Results(results) => json(&User { role: "user", content: results.iter().map(result).collect() }),
+        Message::Results(results) => json(&User { role: "user", content: answers(results) }),
     }
 }
 
@@ -72,13 +72,21 @@ fn spoken<'a>(said: &'a [Said<'a>], own: &str) -> Vec<Content<'a>> {
     content
 }
 
-fn result<'a>(result: &ResultRef<'a>) -> Content<'a> {
-    let text = Some(result.output).filter(|output| !output.trim().is_empty());
-    let content = match text {
-        _ if !result.files.is_empty() => Some(Brought::Shown(shown(result.output, &result.files))),
-        text => text.map(Brought::Told),
+/// The results, and behind them what is said beside references: those stand alone in theirs.
+fn answers<'a>(results: &[ResultRef<'a>]) -> Vec<Content<'a>> {
+    let beside = |result: &&ResultRef<'a>| !result.shows.is_empty() && !result.output.trim().is_empty();
+    let beside = results.iter().filter(beside).map(|result| Ours::Text { text: Cow::Borrowed(result.output) });
+    results.iter().map(result).chain(beside).map(Content::Ours).collect()
+}
+
+fn result<'a>(result: &ResultRef<'a>) -> Ours<'a> {
+    let said = Some(result.output).filter(|output| !output.trim().is_empty()).map(Answer::Said);
+    let content = match result.shows {
+        [] if !result.files.is_empty() => Some(Answer::Looks(shown(result.output, &result.files))),
+        [] => said,
+        tools => Some(Answer::Shows(tools.iter().map(|tool| Reference::ToolReference { tool_name: tool }).collect())),
     };
-    Content::Ours(Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed })
+    Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed }
 }
 
 fn filled(text: &str) -> Cow<'_, str> {
@@ -214,18 +222,25 @@ enum Ours<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Brought<'a>>,
+        content: Option<Answer<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
 }
 
-/// What a call brought: words, or something to look at as well.
+/// What a call brought: words, something to look at as well, or tools that the server describes itself.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Brought<'a> {
-    Told(&'a str),
-    Shown(Vec<Ours<'a>>),
+enum Answer<'a> {
+    Said(&'a str),
+    Looks(Vec<Ours<'a>>),
+    Shows(Vec<Reference<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Reference<'a> {
+    ToolReference { tool_name: &'a str },
 }
 
 #[derive(Serialize)]
@@ -253,10 +268,13 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
 
 impl<'a> Tool<'a> {
     fn new(spec: &'a ToolSpec) -> Self {
-        Self { name: &spec.name, description: &spec.description, input_schema: &spec.schema }
+        let ToolSpec { name, description, schema, deferred } = spec;
+        Self { name, description, input_schema: schema, defer_loading: *deferred }
     }
 }

@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn results_name_their_calls() {
-        let result = |call| ResultRef { call, tool: "read", output: "x\ny", failed: true, files: Vec::new() };
+        let result =
+            |call| ResultRef { call, tool: "read", output: "x\ny", failed: true, files: Vec::new(), shows: &[] };
         let bytes = message(&Message::Results(vec![result("c1"), result("c2")]), PLAINLY);
         let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
         let tool = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x\ny" });
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn what_results_show_comes_behind_all_of_them() {
         let file = FileRef { name: "a.png", mime: "image/png", data: "AAAA" };
-        let result = |call, files| ResultRef { call, tool: "read", output: "x", failed: false, files };
+        let result = |call, files| ResultRef { call, tool: "read", output: "x", failed: false, files, shows: &[] };
         let bytes = message(&Message::Results(vec![result("c1", vec![file]), result("c2", Vec::new())]), PLAINLY);
         let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
         let roles: Vec<&str> = list.as_array().unwrap().iter().filter_map(|one| one["role"].as_str()).collect();
@@ -337,7 +338,12 @@ mod tests {
     fn a_request_is_its_fragments_in_order() {
         let user = message(&Message::user("hi"), PLAINLY);
         let said = message(&Message::Assistant(vec![Said::Text("hello")]), PLAINLY);
-        let spec = ToolSpec { name: "read".into(), description: "reads".into(), schema: raw(r#"{"type":"object"}"#) };
+        let spec = ToolSpec {
+            name: "read".into(),
+            description: "reads".into(),
+            schema: raw(r#"{"type":"object"}"#),
+            deferred: false,
+        };
         let request = sample(vec![user, said], tools(&[spec]));
         insta::assert_snapshot!(sent(&request, LimitName::MaxTokens), @r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":50,"temperature":0.5,"tools":[{"type":"function","function":{"name":"read","description":"reads","parameters":{"type":"object"}}}],"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}"#);
     }

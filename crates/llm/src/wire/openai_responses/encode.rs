@@ -168,7 +168,7 @@ struct Tool<'a> {
 
 impl<'a> Tool<'a> {
     fn new(spec: &'a ToolSpec) -> Self {
-        let ToolSpec { name, description, schema } = spec;
+        let ToolSpec { name, description, schema, .. } = spec;
         // Strict mode wants schemas in which everything is required.
         Self { r#type: "function", name, description, parameters: schema, strict: false }
     }
