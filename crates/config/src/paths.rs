@@ -128,6 +128,11 @@ impl Paths {
         self.state.join("outputs")
     }
 
+    /// What files were before sessions changed them.
+    pub fn journal(&self) -> PathBuf {
+        self.state.join("journal")
+    }
+
     /// The gateway's socket, named after its home so that several can share a runtime directory.
     pub fn socket(&self) -> PathBuf {
         let name = format!("{}.sock", short(self.state.as_os_str().as_bytes()));

@@ -20,6 +20,7 @@ mod shape;
 pub mod sse;
 mod tagged;
 pub mod todo;
+pub mod undo;
 pub mod worktree;
 
 pub use board::{BoardTask, Holder, TaskState};
@@ -33,6 +34,7 @@ pub use letter::{Body, Class, Letter};
 pub use rule::{Action, Rule};
 pub use run::{Outcome, Status, Usage};
 pub use todo::{Priority, Todo, TodoStatus};
+pub use undo::{FileState, FileUndone, NotUndone};
 pub use worktree::Worktree;
 
 /// Milliseconds since the epoch: how every time is sent and stored.

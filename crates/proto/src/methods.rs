@@ -19,11 +19,13 @@ mod board;
 mod lives;
 mod mail;
 mod settings;
+mod undo;
 
 pub use board::*;
 pub use lives::*;
 pub use mail::*;
 pub use settings::*;
+pub use undo::*;
 
 /// A row of the table, as a type.
 pub trait Method: 'static {
@@ -116,6 +118,10 @@ methods! {
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
     "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
+    /// Takes back what a session did: the files it changed, what was said, or both. Of the last turn, or back to an entry.
+    "sessions.undo" SessionsUndo(UndoInput) -> UndoOutput, Write;
+    /// Takes the newest undo back, unless something was said since.
+    "sessions.redo" SessionsRedo(RedoInput) -> UndoOutput, Write;
     /// Stops a session and begins it anew: the same key, label, agent and directory, and an empty log. The old log stays
     /// readable by its id.
     "sessions.reset" SessionsReset(RetireInput) -> SessionInfo, Write;

@@ -29,6 +29,7 @@ mod settings;
 mod slots;
 mod toolbox;
 mod transcript;
+mod undo;
 pub mod view;
 mod waiters;
 mod worktrees;

@@ -32,7 +32,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +48,8 @@ pub struct Deps {
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
+    /// Where it is kept what files were before sessions changed them.
+    pub journal: PathBuf,
     /// When models are told tools by name only.
     pub search: config::Search,
     pub hooks: config::Hooks,
@@ -102,6 +104,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
+    journal: PathBuf,
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
@@ -183,6 +186,7 @@ impl Runtime {
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
+            journal: deps.journal,
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
@@ -206,6 +210,8 @@ impl Runtime {
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
         self.inner.actors.spawn(self.inner.clone().carry_mail());
+        let journal = self.inner.journal.clone();
+        drop(tokio::task::spawn_blocking(move || tools::journal::Journal::sweep(&journal, SystemTime::now())));
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -430,6 +436,7 @@ impl Runtime {
             fork: Some(Fork { of: of.id.clone(), seq }),
             seq,
             base: self.base_at(&of, seq).await?,
+            undone: self.undone_at(&of, seq).await?,
             context_tokens: of.context_tokens,
             ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
         };
@@ -445,6 +452,16 @@ impl Runtime {
         let later =
             since.iter().any(|stored| matches!(&stored.entry, proto::Entry::Compaction(c) if c.keeps_from.is_some()));
         Ok(if later { 0 } else { of.base })
+    }
+
+    /// The newest undo or redo of a log that ends at an entry.
+    async fn undone_at(&self, of: &Session, seq: u64) -> Result<u64, Error> {
+        let mut newest = of.undone;
+        while newest > seq {
+            let undone = crate::undo::at(self.store().as_ref(), &of.id, newest).await?;
+            newest = undone.map_or(0, |undone| undone.previous);
+        }
+        Ok(newest)
     }
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
@@ -724,6 +741,11 @@ impl Runtime {
 }
 
 impl Inner {
+    /// What files were before a session changed them.
+    pub(crate) fn journal(&self, session: &SessionId) -> tools::journal::Journal {
+        tools::journal::Journal::of(&self.journal, session)
+    }
+
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }
@@ -856,6 +878,11 @@ impl Inner {
             // A mask has nothing that JSON escapes, so what was JSON still is; else there is no data rather than a key.
             Cow::Owned(concealed) => RawValue::from_string(concealed).unwrap_or_default(),
         }
+    }
+
+    /// Blanks secrets in the input of a call.
+    pub(crate) fn redact_input(&self, input: &mut serde_json::Value) {
+        self.redactor.redact_json(input);
     }
 
     /// Blanks secrets in a message; true when there were some.

@@ -175,12 +175,21 @@ impl View {
             }
             Entry::ToolsLoaded(tools) => self.tools_changed(tools),
             Entry::Todo(list) => self.todo = Arc::new(list.items.clone()),
-            Entry::Notice(_) => {}
+            Entry::Undo(undone) if undone.goes_back() => self.rests(),
+            Entry::Notice(_) | Entry::Undo(_) => {}
         }
         // What a model said is counted in what it used.
         if !matches!(entry, Entry::Reply(reply) if !reply.model.is_empty()) {
             self.came += crate::compaction::weight(entry);
         }
+    }
+
+    /// The place it went back to may have been in the middle of something, which does not go on.
+    fn rests(&mut self) {
+        (self.phase, self.pending) = (Phase::Idle, None);
+        self.open.clear();
+        self.subtasks.clear();
+        (self.shutdown, self.closing) = (None, false);
     }
 
     fn compacted(&mut self, compaction: &Compaction) {

@@ -150,6 +150,7 @@ fn session(index: usize) -> Session {
         stopped: false,
         worktree: None,
         attempt_seq: 0,
+        undone: 0,
         id,
     }
 }

@@ -279,6 +279,8 @@ pub struct Session {
     pub seq: u64,
     /// The first entry that waking reads.
     pub base: u64,
+    /// The newest entry that undid something or took that back; 0 without one.
+    pub undone: u64,
     /// Unread letters.
     pub pending: u32,
     /// Grows with each change of owner.
@@ -352,6 +354,7 @@ pub struct RowChange {
     pub policy: Option<String>,
     pub stopped: Option<bool>,
     pub base: Option<u64>,
+    pub undone: Option<u64>,
     pub activity: Option<Millis>,
     pub started: Option<Millis>,
     pub ended: Option<Option<Millis>>,

@@ -282,6 +282,7 @@ impl Side {
             stopped: false,
             worktree: None,
             attempt_seq: 0,
+            undone: 0,
             id,
         }
     }

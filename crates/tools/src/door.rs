@@ -95,6 +95,8 @@ pub struct Spec {
     pub always_load: bool,
     /// A call that a crash cut off is made again: it only reads, or what it does is stored together with its result.
     pub again: bool,
+    /// What it does stays when the session's changes are undone, and whoever undoes them is told.
+    pub lasting: bool,
 }
 
 impl Spec {
@@ -110,6 +112,7 @@ impl Spec {
             defer: false,
             always_load: false,
             again: false,
+            lasting: false,
         }
     }
 
@@ -152,6 +155,12 @@ impl Spec {
     #[must_use]
     pub fn again(mut self) -> Self {
         self.again = true;
+        self
+    }
+
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
         self
     }
 }
@@ -351,6 +360,8 @@ pub struct ToolCx {
     pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
+    /// What files were before this session changed them.
+    pub journal: crate::journal::Journal,
     pub worktrees: crate::worktree::Here,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
@@ -359,6 +370,11 @@ pub struct ToolCx {
 impl ToolCx {
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where this call notes what it changes.
+    pub(crate) fn page(&self) -> crate::journal::Page {
+        self.journal.page(self.call.as_str())
     }
 
     /// Where this call makes or removes a worktree from.

@@ -23,6 +23,7 @@ pub mod grep;
 pub mod groups;
 pub mod hook;
 mod ignored;
+pub mod journal;
 pub mod list;
 pub mod list_peers;
 pub mod output;

@@ -59,6 +59,7 @@ impl Place {
             board: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
+            journal: self.journal(),
             worktrees: crate::worktree::Here {
                 settings: Arc::default(),
                 entered: None,
@@ -66,6 +67,11 @@ impl Place {
             },
             todo: Arc::default(),
         }
+    }
+
+    pub(crate) fn journal(&self) -> crate::journal::Journal {
+        let session = SessionId::parse("ses_1").unwrap();
+        crate::journal::Journal::of(&self.temporary.path().join("journal"), &session)
     }
 
     /// What the model is told, whether it went well or not.

@@ -26,6 +26,7 @@ mod stop;
 mod token;
 mod tree;
 mod trust;
+mod undo;
 mod wait;
 mod why;
 mod worktrees;
@@ -62,6 +63,8 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Compact(compact::Args),
+    Undo(undo::UndoArgs),
+    Redo(undo::RedoArgs),
     Attach(attach::Args),
     Board(board::Args),
     Mail(mail::Args),
@@ -97,6 +100,8 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Compact(args) => compact::run(args),
+            Command::Undo(args) => undo::undo(args),
+            Command::Redo(args) => undo::redo(args),
             Command::Attach(args) => attach::run(args),
             Command::Board(args) => board::run(args),
             Command::Mail(args) => mail::run(args),

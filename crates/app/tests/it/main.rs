@@ -18,6 +18,7 @@ mod rules;
 mod security;
 mod settings;
 mod talks;
+mod undo;
 mod wires;
 mod worktrees;
 

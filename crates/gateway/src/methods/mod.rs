@@ -12,4 +12,5 @@ mod permissions;
 mod sessions;
 mod spawn;
 mod subagents;
+mod undo;
 mod worktrees;

@@ -69,6 +69,7 @@ impl World {
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
+            journal: dir.path().join("journal"),
             search: config::Search::default(),
             hooks: config::Hooks::new(),
             between: session::Between::default(),

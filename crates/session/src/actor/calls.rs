@@ -333,7 +333,7 @@ impl Actor {
     /// A call changes what the session is: kept with the call's result.
     fn becomes(&self, batch: &mut Batch, becomes: Becomes, plan: Option<String>) {
         let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
-        let mut switch = Switch { plan, ..Switch::default() };
+        let mut switch = Switch { plan, mode_before: Some(grant.mode.as_str().into()), ..Switch::default() };
         match becomes {
             Becomes::Planning => grant.mode = Mode::Plan,
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
@@ -511,6 +511,7 @@ impl Actor {
             board: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
+            journal: self.rt.journal(&self.row.id),
             worktrees: Here {
                 settings: self.rt.worktrees.clone(),
                 // Whoever was put into one cannot leave it.

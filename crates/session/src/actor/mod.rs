@@ -19,6 +19,7 @@ mod runs;
 mod tests;
 mod think;
 mod title;
+mod undo;
 
 use crate::decide::{Inbox, Limits, Next, decide};
 use crate::hub::Hub;
@@ -43,6 +44,7 @@ use store::{Batch, Fence, RunChange, Session};
 use think::Mind;
 use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
+pub(crate) use undo::busy;
 
 /// How long an idle session stays in memory, so that a person's next prompt finds it warm.
 const LINGER: Duration = Duration::from_secs(10);
@@ -408,6 +410,7 @@ impl Actor {
         self.row.stopped = change.stopped.unwrap_or(self.row.stopped);
         self.row.started = change.started.or(self.row.started);
         self.row.base = change.base.unwrap_or(self.row.base);
+        self.row.undone = change.undone.unwrap_or(self.row.undone);
         if let Some((attempts, seq)) = change.attempts {
             (self.row.attempts, self.row.attempt_seq) = (attempts, seq);
         }

@@ -127,9 +127,12 @@ impl Actor {
         let prompt = match &letter.body {
             Body::Prompt(prompt) => prompt.clone(),
             Body::Completion(finished) => Prompt::text(completion(finished)),
-            Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) => {
-                Prompt::default()
-            }
+            Body::Settled(_)
+            | Body::Answer(_)
+            | Body::Abort(_)
+            | Body::Switch(_)
+            | Body::Compact(_)
+            | Body::Undo(_) => Prompt::default(),
         };
         let (shutdown, compact, purse) = (prompt.shutdown.clone(), prompt.compact.clone(), paid_by(&letter.body));
         let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
@@ -381,7 +384,9 @@ fn paid_by(body: &Body) -> Option<Purse> {
     match body {
         Body::Prompt(prompt) => prompt.purse.clone(),
         Body::Completion(finished) => finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false }),
-        Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) => None,
+        Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) | Body::Undo(_) => {
+            None
+        }
     }
 }
 

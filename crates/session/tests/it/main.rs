@@ -16,5 +16,6 @@ mod titles;
 mod todo;
 mod tool_search;
 mod turns;
+mod undo;
 mod wires;
 mod world;

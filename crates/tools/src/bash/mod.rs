@@ -57,7 +57,7 @@ impl Tool for Bash {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("bash", include_str!("prompt.md")).aliases(&["Bash"])
+        Spec::of::<Args>("bash", include_str!("prompt.md")).lasting().aliases(&["Bash"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {

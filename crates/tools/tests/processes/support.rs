@@ -60,6 +60,7 @@ impl Place {
             agent: "build".into(),
             worktree: dir.clone(),
             outputs: dir.join("outputs"),
+            journal: convoke_tools::journal::Journal::of(&dir.join("journal"), &proto::SessionId::new()),
             dir,
             cancel: CancellationToken::new(),
             leave: Arc::new(convoke_tools::door::Freely),

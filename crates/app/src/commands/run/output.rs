@@ -149,6 +149,9 @@ impl Output {
                 }
             }
             Entry::Todo(list) => self.todo(session, &list.items),
+            Entry::Undo(undone) if undone.refused.is_some() => {}
+            Entry::Undo(undone) if undone.redoes.is_some() => self.line(session, "~ what was undone is back"),
+            Entry::Undo(undone) => self.line(session, &format!("~ undone back to entry {}", undone.to)),
             Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
         }
     }
