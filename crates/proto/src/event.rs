@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, BoardTask, Entry, Millis, SessionId, Status};
+use crate::{AskId, BoardTask, Entry, Millis, Question, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,6 +23,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<SessionId>,
     },
+    /// Questions of a model to a person. Stored and told again like an ask, which they are.
+    Question { id: AskId, session_id: SessionId, agent: String, questions: Vec<Question> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
@@ -42,6 +44,7 @@ impl Event {
             Self::Entry { session_id, .. }
             | Self::Delta { session_id, .. }
             | Self::Ask { session_id, .. }
+            | Self::Question { session_id, .. }
             | Self::Status { session_id, .. }
             | Self::Retry { session_id, .. }
             | Self::Hook { session_id, .. }
@@ -73,6 +76,12 @@ pub enum Seen {
         patterns: Vec<String>,
         #[serde(default)]
         to: Option<SessionId>,
+    },
+    Question {
+        id: AskId,
+        session_id: SessionId,
+        agent: String,
+        questions: Vec<Question>,
     },
     Status {
         session_id: SessionId,

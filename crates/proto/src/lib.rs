@@ -13,6 +13,7 @@ pub mod letter;
 pub mod message;
 pub mod methods;
 pub mod nearest;
+pub mod question;
 pub mod rule;
 pub mod run;
 mod shape;
@@ -29,6 +30,7 @@ pub use ids::{AskId, CallId, LetterId, RunId, SessionId};
 
 pub use key::{AgentId, Key, Kind, Reference};
 pub use letter::{Body, Class, Letter};
+pub use question::{Choice, Question};
 pub use rule::{Action, Rule};
 pub use run::{Outcome, Status, Usage};
 pub use todo::{Priority, Todo, TodoStatus};

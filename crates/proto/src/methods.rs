@@ -18,11 +18,13 @@ use std::future::Future;
 mod board;
 mod lives;
 mod mail;
+mod questions;
 mod settings;
 
 pub use board::*;
 pub use lives::*;
 pub use mail::*;
+pub use questions::*;
 pub use settings::*;
 
 /// A row of the table, as a type.
@@ -173,6 +175,10 @@ methods! {
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
+    /// Open questions of models to a person.
+    "questions.list" QuestionsList(AsksInput) -> QuestionsOutput, Read;
+    /// Answers one: a list for each of its questions, or no answer at all.
+    "questions.reply" QuestionsReply(QuestionAnswer) -> Done, Approve;
     /// What was answered with "always", and holds until it is taken back.
     "permissions.saved" PermissionsSaved(Nothing) -> SavedOutput, Read;
     /// Takes such an answer back: from now on it is asked again.

@@ -685,6 +685,11 @@ impl Runtime {
         self.inner.answer(ask, reply, message).await
     }
 
+    /// Answers what a model wants to know: a list for each of its questions.
+    pub async fn answer_questions(&self, ask: &AskId, answers: Vec<Vec<String>>) -> Result<(), Error> {
+        self.inner.take_answer(Answer { ask: ask.clone(), reply: AskReply::Once, message: None, answers }).await
+    }
+
     pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         self.inner.post(post).await
     }
@@ -730,9 +735,17 @@ impl Inner {
         reply: AskReply,
         message: Option<String>,
     ) -> Result<(), Error> {
+        self.take_answer(Answer { ask: ask.clone(), reply, message, answers: Vec::new() }).await
+    }
+
+    async fn take_answer(self: &Arc<Self>, answer: Answer) -> Result<(), Error> {
+        let ask = &answer.ask.clone();
         let found = self.store.ask(ask).await?;
         let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        if answer.reply != AskReply::Reject || !answer.answers.is_empty() {
+            fitting(&found, &answer.answers)?;
+        }
+        let body = Body::Answer(answer);
         let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
         let receipts = self.post(vec![letter]).await?;
         if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
@@ -915,6 +928,21 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// Whether an ask can take these answers: a wish takes none, a question one for each thing it wants to know.
+fn fitting(ask: &store::Ask, answers: &[Vec<String>]) -> Result<(), Error> {
+    match (ask.questions.is_empty(), answers.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Error::invalid(format!("`{}` asks for leave, not for an answer", ask.id))
+            .hint("answer it with `permissions.reply`")),
+        (false, true) => {
+            Err(Error::invalid(format!("`{}` wants to know something", ask.id))
+                .hint("answer it with `questions.reply`"))
+        }
+        (false, false) => proto::question::fits(&ask.questions, answers)
+            .map_err(|why| Error::invalid(why).hint("`questions.list` shows what is asked")),
+    }
 }
 
 /// An agent that a person may let a session run as.

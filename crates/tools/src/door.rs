@@ -9,7 +9,7 @@ use crate::process::Processes;
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
 use proto::letter::Finished;
-use proto::{CallId, SessionId};
+use proto::{CallId, Question, SessionId};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -53,6 +53,16 @@ pub trait Tool: Send + Sync {
 
     /// What `rules` judges before the call runs. Must not touch anything but names of files.
     fn access(&self, args: &Self::Args, cx: &ToolCx) -> Vec<Access>;
+
+    /// What it wants to know from a person. Such a call does not run: what they say is its result.
+    fn asks(&self, _: Self::Args) -> Result<Vec<Question>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Words for what they said: a list of answers for each question.
+    fn answered(&self, _: Self::Args, answers: &[Vec<String>]) -> Output {
+        Output::text(answers.concat().join("\n"))
+    }
 
     /// Does it. Must stop soon after `cx.cancel` fires and leave nothing running behind.
     async fn run(&self, args: Self::Args, cx: &ToolCx) -> Result<Output, Error>;
@@ -362,6 +372,8 @@ pub trait AnyTool: Send + Sync {
     fn describe(&self, audience: &Audience) -> Option<String>;
     /// What the call would touch, or what is wrong with its arguments.
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error>;
+    fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error>;
+    fn answered(&self, input: &RawValue, answers: &[Vec<String>]) -> Result<Output, Error>;
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error>;
     fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error>;
     fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error>;
@@ -379,6 +391,15 @@ impl<T: Tool> AnyTool for T {
 
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
         Ok(Tool::access(self, &args::<T>(self, input)?.0, cx))
+    }
+
+    fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error> {
+        Tool::asks(self, args::<T>(self, input)?.0)
+    }
+
+    fn answered(&self, input: &RawValue, answers: &[Vec<String>]) -> Result<Output, Error> {
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::answered(self, args, answers)), Tool::spec(self).json)
     }
 
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error> {

@@ -28,6 +28,7 @@ pub mod list_peers;
 pub mod output;
 pub mod plan;
 pub mod process;
+pub mod question;
 pub mod read;
 pub mod send_message;
 pub mod session_status;
@@ -68,6 +69,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &send_message::SendMessage,
     &plan::PlanEnter,
     &plan::PlanExit,
+    &question::Question,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &sessions_list::SessionsList,
@@ -140,6 +142,7 @@ mod tests {
         assert_eq!(inputs("bash"), ["command", "description", "timeout", "workdir", "background"]);
         assert_eq!(inputs("write"), ["filePath", "content"]);
         assert_eq!(inputs("edit"), ["filePath", "oldString", "newString", "replaceAll"]);
+        assert_eq!(inputs("question"), ["questions"]);
         assert_eq!((inputs("todowrite"), inputs("todoread")), (vec!["todos".to_owned()], vec![]));
     }
 

@@ -1,6 +1,7 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod answer;
 mod approve;
 mod attach;
 mod auth;
@@ -68,6 +69,7 @@ enum Command {
     Ps(ps::Args),
     Peers(peers::Args),
     Approve(approve::Args),
+    Answer(answer::Args),
     Permissions(permissions::Args),
     Why(why::Args),
     Tree(tree::Args),
@@ -103,6 +105,7 @@ impl Cli {
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Approve(args) => approve::run(args),
+            Command::Answer(args) => answer::run(args),
             Command::Permissions(args) => permissions::run(args),
             Command::Why(args) => why::run(args),
             Command::Tree(args) => tree::run(args),

@@ -11,6 +11,7 @@ mod hooks;
 mod messages;
 mod neighbours;
 mod oversight;
+mod questions;
 mod reads;
 mod rules;
 mod settings;

@@ -9,6 +9,7 @@ mod gateway;
 mod hooks;
 mod messages;
 mod permissions;
+mod questions;
 mod sessions;
 mod spawn;
 mod subagents;

@@ -9,7 +9,7 @@ use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
-use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Rule};
+use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Question, Rule};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -93,6 +93,10 @@ impl Actor {
             Ok(accesses) => accesses,
             Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
         };
+        let questions = match tool.asks(input) {
+            Ok(questions) => questions,
+            Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
+        };
         let circle =
             asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
         let accesses = accesses.into_iter().chain(circle.then(|| Access::new(CIRCLE, name).always(name)));
@@ -114,7 +118,23 @@ impl Actor {
                 }
             }
         }
+        if !questions.is_empty() {
+            // Whoever is asked sees the question itself, so there is nothing else to allow.
+            return match asks.iter().any(|access| access.permission == CIRCLE) {
+                true => Verdict::Refuse(State::Denied, in_circles(name)),
+                false => Verdict::Ask(Box::new(self.question(id, tool, questions))),
+            };
+        }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(Box::new(self.ask(id, name, &asks))) }
+    }
+
+    /// What a call wants to know from a person.
+    fn question(&self, call: &CallId, tool: &'static dyn AnyTool, questions: Vec<Question>) -> Ask {
+        let spec = tool.spec();
+        let accesses: Vec<Access> =
+            questions.iter().map(|question| Access::new(spec.permission, &question.question)).collect();
+        let (always, rules) = (Vec::new(), Vec::new());
+        Ask { questions, always, rules, ..self.ask(call, spec.name, &accesses) }
     }
 
     /// Whether a person answered the same with "always" before. Looked up when something would be asked, so that an
@@ -167,6 +187,7 @@ impl Actor {
             reply: None,
             // A plan is put to whoever started the agent; a person may answer as well.
             to: self.row.parent.clone().filter(|_| permission == "plan_exit"),
+            questions: Vec::new(),
         }
     }
 
@@ -565,6 +586,10 @@ fn unknown(name: &str) -> String {
 }
 
 pub(super) fn asked_event(ask: &Ask) -> Event {
+    if !ask.questions.is_empty() {
+        let (id, session_id, agent) = (ask.id.clone(), ask.session.clone(), ask.agent.clone());
+        return Event::Question { id, session_id, agent, questions: ask.questions.clone() };
+    }
     Event::Ask {
         ask_id: ask.id.clone(),
         session_id: ask.session.clone(),

@@ -11,6 +11,7 @@ mod letters;
 mod limits;
 mod mail;
 mod pauses;
+mod questions;
 mod retire;
 mod titles;
 mod todo;

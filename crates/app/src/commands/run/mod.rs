@@ -8,7 +8,7 @@ mod person;
 
 pub(super) use follow::Reply;
 pub(super) use input::directory;
-pub(super) use output::{Format, Output, event_line};
+pub(super) use output::{Format, Output, event_line, lines};
 
 use super::block_on;
 use crate::failure::{FAILED, Failure, INTERRUPTED};

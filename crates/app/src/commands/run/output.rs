@@ -4,7 +4,7 @@ use crate::terminal::{self, Paint, one_line};
 use proto::entry::{CallResult, CompactionState, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{CallId, Entry, Error, SessionId, Todo, TodoStatus};
+use proto::{CallId, Entry, Error, Question, SessionId, Todo, TodoStatus};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -111,6 +111,11 @@ impl Output {
                 let what = one_line(&patterns.join(", "), 80);
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
             }
+            Seen::Question { session_id, questions, .. } => {
+                for line in questions.iter().flat_map(lines) {
+                    self.line(session_id, &line);
+                }
+            }
             Seen::Retry { session_id, after_ms, message, .. } => {
                 let seconds = after_ms.div_ceil(1000);
                 self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
@@ -180,6 +185,18 @@ impl Output {
     }
 }
 
+/// A question with what there is to choose from.
+pub(in crate::commands) fn lines(question: &Question) -> Vec<String> {
+    let header = question.header.as_ref().map(|header| format!("{}: ", one_line(header, 40))).unwrap_or_default();
+    let several = if question.multiple && !question.options.is_empty() { " (several can be chosen)" } else { "" };
+    let mut lines = vec![format!("? {header}{}{several}", one_line(&question.question, 400))];
+    for (option, at) in question.options.iter().zip(1..) {
+        let about = option.description.as_ref().map(|about| format!(": {}", one_line(about, 200))).unwrap_or_default();
+        lines.push(format!("    {at} {}{about}", one_line(&option.label, 200)));
+    }
+    lines
+}
+
 /// An event as a line of JSON, unless it is nobody's business.
 pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
     Some(match seen {
@@ -195,6 +212,9 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "permission": permission,
             "patterns": patterns,
             "to": to,
+        }),
+        Seen::Question { id, session_id, agent, questions } => json!({
+            "type": "question", "id": id, "sessionId": session_id, "agent": agent, "questions": questions,
         }),
         Seen::Retry { session_id, attempt, after_ms, message } => json!({
             "type": "retry",
