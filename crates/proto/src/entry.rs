@@ -2,7 +2,7 @@
 
 use crate::letter::{Compact, Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
-use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Todo, Usage};
+use crate::{AskId, CallId, Code, Job, LetterId, Millis, Outcome, RunId, SessionId, Todo, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -300,6 +300,9 @@ pub struct Carried {
     /// The plan that was approved last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Commands in the background whose end was not told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -8,6 +8,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod job;
 pub mod key;
 pub mod letter;
 pub mod message;
@@ -26,7 +27,8 @@ pub use board::{BoardTask, Holder, TaskState};
 pub use entry::{Call, Entry, Stored};
 pub use error::{Code, Error};
 pub use event::Event;
-pub use ids::{AskId, CallId, LetterId, RunId, SessionId};
+pub use ids::{AskId, CallId, JobId, LetterId, RunId, SessionId};
+pub use job::{Job, JobNews};
 
 pub use key::{AgentId, Key, Kind, Reference};
 pub use letter::{Body, Class, Letter};

@@ -19,6 +19,7 @@ mod fork;
 mod grant;
 mod hooks;
 pub mod hub;
+mod jobs;
 mod mention;
 mod messages;
 mod patch;

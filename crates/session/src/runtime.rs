@@ -13,6 +13,7 @@ use crate::doors::{Order, new_row};
 use crate::grant::Grant;
 use crate::hooks::Hooks;
 use crate::hub::Hub;
+use crate::jobs::Jobs;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
@@ -116,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) courier: Arc<dyn Courier>,
     /// Something waits in the outbox.
     pub(crate) outbox: tokio::sync::Notify,
+    pub(crate) jobs: Jobs,
 }
 
 /// A session to be made.
@@ -197,6 +199,7 @@ impl Runtime {
             stop: CancellationToken::new(),
             courier: deps.courier,
             outbox: tokio::sync::Notify::new(),
+            jobs: Jobs::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -652,7 +655,7 @@ impl Runtime {
         let row = self.session(session).await?;
         // A paused one may stand still in the middle of a run.
         if !row.status.is_busy() && row.status != Status::Paused {
-            return Ok(false);
+            return Ok(run.is_none() && self.inner.jobs.end(session).await);
         }
         let mut post =
             vec![control(LetterId::new(), session, Body::Abort(Abort { reason: Reason::User, run: run.clone() }))];
@@ -704,9 +707,9 @@ impl Runtime {
         self.inner.model_of(session)
     }
 
-    /// Sessions with something under way.
+    /// Sessions with something under way, and commands in the background.
     pub fn busy(&self) -> usize {
-        self.inner.registry.counts().1
+        self.inner.registry.counts().1 + self.inner.jobs.running()
     }
 
     /// Sessions in memory.

@@ -3,7 +3,7 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
-use crate::doors::{Board, Catalogue, Directory, Office, Spawner};
+use crate::doors::{Background, Board, Catalogue, Directory, Office, Spawner};
 use crate::ignored::Ignored;
 use crate::process::Processes;
 use async_trait::async_trait;
@@ -340,6 +340,7 @@ pub struct ToolCx {
     pub directory: Arc<dyn Directory>,
     pub office: Arc<dyn Office>,
     pub board: Arc<dyn Board>,
+    pub background: Arc<dyn Background>,
     pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,

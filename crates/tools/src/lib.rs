@@ -23,6 +23,7 @@ pub mod grep;
 pub mod groups;
 pub mod hook;
 mod ignored;
+pub mod jobs;
 pub mod list;
 pub mod list_peers;
 pub mod output;
@@ -51,7 +52,7 @@ pub mod worktree;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Move, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Background, Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -60,6 +61,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &glob::Glob,
     &grep::Grep,
     &bash::Bash,
+    &jobs::Jobs,
     &write::Write,
     &edit::Edit,
     &apply_patch::ApplyPatch,

@@ -56,6 +56,7 @@ impl Place {
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
             board: Arc::new(crate::doors::Closed),
+            background: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
             worktrees: crate::worktree::Here {

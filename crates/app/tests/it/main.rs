@@ -8,6 +8,7 @@ mod contract;
 mod crash;
 mod doors;
 mod hooks;
+mod jobs;
 mod messages;
 mod neighbours;
 mod oversight;

@@ -525,6 +525,7 @@ impl Actor {
             directory: doors.clone(),
             office: doors.clone(),
             board: doors.clone(),
+            background: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
             worktrees: Here {

@@ -166,6 +166,7 @@ impl Actor {
     async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
+        self.rt.jobs.end(&self.row.id).await;
         self.weigh_worktree().await;
         let settled = |entry: &Entry| match entry {
             Entry::Result(result) => Some(result.call.clone()),

@@ -7,6 +7,7 @@ mod circles;
 mod compaction;
 mod crashes;
 mod hooks;
+mod jobs;
 mod letters;
 mod limits;
 mod mail;

@@ -7,6 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 /// The most of one output that goes to disk: a command that prints without end must not fill it.
 const MAX_SPILL: u64 = 64 << 20;
 const CHUNK: usize = 64 << 10;
+/// What stands at the end of such a file.
+const CUT: &[u8] = b"\n[what was printed after this is not kept]\n";
 
 pub(super) struct Collector {
     pub(super) kept: Vec<u8>,
@@ -55,7 +57,7 @@ impl Collector {
         }
         if let Spill::Open(file) = &mut self.spill
             && before < MAX_SPILL
-            && let Err(error) = file.write_all(bytes).await
+            && let Err(error) = keep(file, bytes, self.total >= MAX_SPILL).await
         {
             tracing::warn!(%error, "the rest of an output is lost");
             self.spill = Spill::Unopened(None);
@@ -77,10 +79,15 @@ impl Collector {
         if let Some(parent) = path.parent() {
             tokio::fs::create_dir_all(parent).await?;
         }
-        let mut file = File::create(path).await?;
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
         file.write_all(&self.kept).await?;
         Ok(file)
     }
+}
+
+async fn keep(file: &mut File, bytes: &[u8], last: bool) -> std::io::Result<()> {
+    file.write_all(bytes).await?;
+    if last { file.write_all(CUT).await } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -108,6 +115,23 @@ mod tests {
         collector.drain(&b"89"[..]).await;
         assert_eq!(collector.kept, b"12345");
         assert_eq!((collector.total, collector.truncated()), (9, true));
-        assert_eq!(std::fs::read(path).unwrap(), b"123456789");
+        assert_eq!(std::fs::read(&path).unwrap(), b"123456789");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "what a command prints is nobody else's");
+    }
+
+    #[tokio::test]
+    async fn a_file_does_not_grow_for_ever_and_says_where_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut collector = Collector::new(0, Some(path.clone()));
+        let much = vec![b'x'; 8 << 20];
+        for _ in 0..10 {
+            collector.take(&much).await;
+        }
+        collector.flush().await;
+        let kept = std::fs::read(path).unwrap();
+        assert_eq!((kept.len() as u64, collector.total), (MAX_SPILL + CUT.len() as u64, 80 << 20));
+        assert!(kept.ends_with(CUT));
     }
 }

@@ -67,6 +67,7 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             board: Arc::new(convoke_tools::doors::Closed),
+            background: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
