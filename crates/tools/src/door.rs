@@ -5,7 +5,7 @@
 
 use crate::doors::{Background, Board, Catalogue, Directory, Office, Spawner};
 use crate::ignored::Ignored;
-use crate::process::Processes;
+use crate::process::{Live, Processes};
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
 use proto::letter::Finished;
@@ -347,6 +347,8 @@ pub struct ToolCx {
     pub worktrees: crate::worktree::Here,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
+    /// What is put there is shown to whoever watches, and never kept.
+    pub live: Live,
 }
 
 impl ToolCx {

@@ -65,6 +65,7 @@ impl Place {
                 tenants: Arc::new(crate::doors::Closed),
             },
             todo: Arc::default(),
+            live: crate::process::Live::default(),
         }
     }
 

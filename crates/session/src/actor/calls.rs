@@ -1,6 +1,7 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
 use super::hooked::Remark;
+use super::stage::Stage;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
@@ -18,6 +19,7 @@ use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
 use tools::door::Becomes;
+use tools::process::Live;
 use tools::worktree::Here;
 use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
@@ -248,6 +250,7 @@ impl Actor {
         let cx = self.context_with(&call, &doors);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
+        let stage = Stage::new(self.hub(), &self.row, &call, &cx.live);
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {
@@ -262,7 +265,9 @@ impl Actor {
             let result = tokio::select! {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
+                never = stage.show() => match never {},
             };
+            stage.close();
             let ms = begun.elapsed().as_millis() as u64;
             let result = match after {
                 Some(after) => after.run(result, ms, &cancel).await,
@@ -535,6 +540,7 @@ impl Actor {
                 tenants: doors.clone(),
             },
             todo: self.view.todo().clone(),
+            live: Live::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod jobs;
 mod money;
 mod role;
 mod runs;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod think;

@@ -10,6 +10,7 @@ mod hooks;
 mod jobs;
 mod letters;
 mod limits;
+mod live;
 mod mail;
 mod pauses;
 mod questions;

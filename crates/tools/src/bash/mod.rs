@@ -111,6 +111,7 @@ impl Args {
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            live: Some(cx.live.clone()),
             input: None,
         }
     }
@@ -118,7 +119,7 @@ impl Args {
 
 /// Starts it as a job, which is answered at once.
 async fn start(args: &Args, cx: &ToolCx) -> Result<Output, Error> {
-    let command = Command { limit: 0, spill: None, ..args.command(cx, Path::new("")) };
+    let command = Command { limit: 0, spill: None, live: None, ..args.command(cx, Path::new("")) };
     let job = cx.background.start(command, &args.command).await.map_err(|error| Error::tell(error.message))?;
     let text = format!(
         "The job `{}` runs in the background, and you are told when it ends. What it prints goes to `{}`: look at it with \

@@ -1,5 +1,6 @@
 //! Keeps a command's output: the first part in memory, all of it in a file once that is too little.
 
+use super::Live;
 use std::path::PathBuf;
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -15,6 +16,7 @@ pub(super) struct Collector {
     pub(super) total: u64,
     limit: usize,
     spill: Spill,
+    live: Option<Live>,
 }
 
 enum Spill {
@@ -25,7 +27,12 @@ enum Spill {
 
 impl Collector {
     pub(super) fn new(limit: usize, spill: Option<PathBuf>) -> Self {
-        Self { kept: Vec::new(), total: 0, limit, spill: Spill::Unopened(spill) }
+        Self { kept: Vec::new(), total: 0, limit, spill: Spill::Unopened(spill), live: None }
+    }
+
+    /// Shows it as well.
+    pub(super) fn live(self, live: Option<Live>) -> Self {
+        Self { live, ..self }
     }
 
     pub(super) fn truncated(&self) -> bool {
@@ -49,6 +56,9 @@ impl Collector {
     }
 
     async fn take(&mut self, bytes: &[u8]) {
+        if let Some(live) = &self.live {
+            live.tell(bytes);
+        }
         let before = self.total;
         self.total += bytes.len() as u64;
         // Opened before more is kept: until then, all there was is in memory.
