@@ -32,6 +32,7 @@ mod toolbox;
 mod transcript;
 pub mod view;
 mod waiters;
+mod why;
 mod worktrees;
 
 pub use agents::{Agents, Profile};

@@ -26,6 +26,7 @@ use proto::methods::MailReceipt;
 use proto::{
     AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
 };
+use rules::mode::Mode;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,8 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
+    /// The permission mode; that of the settings without one.
+    pub mode: Option<String>,
     /// The caller's idempotency key: the same one again names the same session.
     pub once: Option<String>,
 }
@@ -321,8 +324,8 @@ impl Runtime {
                 let cwd = directory(cwd)?;
                 let here = self.inner.settings.fresh(Path::new(&cwd))?;
                 let profile = here.agents.get(agent)?;
-                let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
+                let (id, grant) = (SessionId::new(), Grant { mode: mode(None, &here)?, ..Grant::default() });
+                Ok((new_row(id, &key, &profile.name, cwd, &grant), true))
             }
         }
     }
@@ -399,7 +402,8 @@ impl Runtime {
         here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
-        let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
+        let mode = mode(new.mode.as_deref(), &here)?;
+        let grant = Grant { rules: new.permission.clone(), mode, ..Grant::default() };
         let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
@@ -931,6 +935,16 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// The permission mode that is meant: as it is named, or as it is set where the session works.
+pub(crate) fn mode(named: Option<&str>, here: &Here) -> Result<Mode, Error> {
+    let Some(name) = named.or(here.loaded.config.permission_mode) else { return Ok(Mode::default()) };
+    Mode::parse(name).ok_or_else(|| {
+        let shown: String = name.chars().take(40).collect();
+        Error::invalid(format!("there is no permission mode `{shown}`"))
+            .hint("there is `ask`, `accept-edits`, `plan` and `auto`")
+    })
 }
 
 /// Whether an ask can take these answers: a wish takes none, a question one for each thing it wants to know.

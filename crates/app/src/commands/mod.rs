@@ -25,6 +25,7 @@ mod serve;
 mod spawn;
 mod stop;
 mod token;
+mod tools;
 mod tree;
 mod trust;
 mod wait;
@@ -75,6 +76,7 @@ enum Command {
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Tools(tools::Args),
     Hooks(hooks::Args),
     Models(models::Args),
     Config(config::Args),
@@ -111,6 +113,7 @@ impl Cli {
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Tools(args) => tools::run(args),
             Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Config(args) => config::run(args),

@@ -10,6 +10,7 @@ mod doors;
 mod hooks;
 mod jobs;
 mod messages;
+mod modes;
 mod neighbours;
 mod oversight;
 mod questions;

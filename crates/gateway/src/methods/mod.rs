@@ -13,4 +13,5 @@ mod questions;
 mod sessions;
 mod spawn;
 mod subagents;
+mod tools;
 mod worktrees;

@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// What to answer when an agent asks for permission; without it you are asked at a terminal, and else it is denied
     #[arg(long, value_enum)]
     ask: Option<Reply>,
+    /// The permission mode of the session from here on; no mode lifts a deny
+    #[arg(long, value_name = "MODE", value_parser = ["ask", "accept-edits", "plan", "auto"])]
+    permission_mode: Option<String>,
     /// End with the first answer, though sessions below are still busy
     #[arg(long)]
     no_wait: bool,
@@ -81,6 +84,7 @@ pub(super) struct Request {
     pub(super) session: Session,
     /// `None`: the person at the terminal, if there is one.
     pub(super) ask: Option<Reply>,
+    pub(super) permission_mode: Option<String>,
     /// Until the whole tree is quiet.
     pub(super) tree: bool,
 }
@@ -112,8 +116,19 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
     let files = files::read(&args.files)?;
     let text = input::prompt(&args.prompt)?;
     home.warn();
-    let (model, agent, label) = (args.model, args.agent, args.label);
-    Ok((home, Request { text, files, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
+    let request = Request {
+        text,
+        files,
+        directory,
+        model: args.model,
+        agent: args.agent,
+        label: args.label,
+        session,
+        ask: args.ask,
+        permission_mode: args.permission_mode,
+        tree: !args.no_wait,
+    };
+    Ok((home, request))
 }
 
 /// Posts the prompt, follows it to its end and prints what comes of it.
@@ -153,6 +168,7 @@ async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failu
         label: request.label.clone(),
         idempotency_key: Some(RunId::new().to_string()),
         files: request.files.clone(),
+        permission_mode: request.permission_mode.clone(),
         ..AgentInput::default()
     };
     let selector = match &request.session {
