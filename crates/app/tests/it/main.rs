@@ -1,5 +1,6 @@
 //! The whole: the real binary, a home of its own, and a model that says what a test wants.
 
+mod asks;
 mod bad_input;
 mod compaction;
 mod company;
@@ -16,6 +17,7 @@ mod oversight;
 mod questions;
 mod reads;
 mod rules;
+mod security;
 mod settings;
 mod talks;
 mod wires;

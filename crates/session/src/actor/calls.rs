@@ -1,6 +1,7 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
 use super::hooked::Remark;
+use super::leave::{Leave, was_allowed};
 use super::stage::Stage;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
@@ -80,6 +81,10 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
+        let last = |steps: u32| self.view.answering().is_some_and(|now| now.steps + 1 >= steps);
+        if asked == Asked::ByTheModel && self.limits().steps.is_some_and(last) {
+            return Verdict::Refuse(State::Denied, "this was the last step: no tools are left".into());
+        }
         if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
@@ -107,7 +112,7 @@ impl Actor {
             match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
-                Action::Ask if self.was_allowed(&access) => {}
+                Action::Ask if was_allowed(&self.rt, &self.role, &access) => {}
                 Action::Ask => asks.push(access),
                 Action::Deny if access.permission == CIRCLE => {
                     return Verdict::Refuse(State::Denied, in_circles(name));
@@ -137,15 +142,6 @@ impl Actor {
             questions.iter().map(|question| Access::new(spec.permission, &question.question)).collect();
         let (always, rules) = (Vec::new(), Vec::new());
         Ask { questions, always, rules, ..self.ask(call, spec.name, &accesses) }
-    }
-
-    /// Whether a person answered the same with "always" before. Looked up when something would be asked, so that an
-    /// answer that was taken back no longer counts.
-    fn was_allowed(&self, access: &Access) -> bool {
-        let always = self.rt.settings.always().into_iter();
-        let always: Vec<Rule> =
-            always.filter(|kept| kept.project == self.role.worktree).map(|kept| kept.rule()).collect();
-        self.role.judge_after(&always, &access.permission, &access.pattern) == Action::Allow
     }
 
     /// A tool that was never described to the model is, when it is called wrongly.
@@ -236,7 +232,7 @@ impl Actor {
             match judged.verdict {
                 Verdict::Run(tool) => {
                     let input = judged.call.given().to_owned();
-                    self.start(tool, judged.call.id, input);
+                    self.start(tool, judged.call.id, input, None);
                 }
                 Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
                 Verdict::Refuse(..) => {}
@@ -244,10 +240,16 @@ impl Actor {
         }
     }
 
-    /// Runs a stored call as a task of this actor.
-    pub(super) fn start(&mut self, tool: &'static dyn AnyTool, call: CallId, input: Box<RawValue>) {
+    /// Runs a stored call as a task of this actor. `answered` is the question about it that was answered with yes.
+    pub(super) fn start(
+        &mut self,
+        tool: &'static dyn AnyTool,
+        call: CallId,
+        input: Box<RawValue>,
+        answered: Option<Ask>,
+    ) {
         let doors = Arc::new(self.doors(&call));
-        let cx = self.context_with(&call, &doors);
+        let cx = self.context_with(&call, &doors, answered);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let stage = Stage::new(self.hub(), &self.row, &call, &cx.live);
@@ -430,6 +432,7 @@ impl Actor {
             }
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
+        let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
@@ -513,10 +516,10 @@ impl Actor {
     }
 
     fn context(&self, call: &CallId) -> ToolCx {
-        self.context_with(call, &Arc::new(self.doors(call)))
+        self.context_with(call, &Arc::new(self.doors(call)), None)
     }
 
-    fn context_with(&self, call: &CallId, doors: &Arc<Doors>) -> ToolCx {
+    fn context_with(&self, call: &CallId, doors: &Arc<Doors>, answered: Option<Ask>) -> ToolCx {
         ToolCx {
             session: self.row.id.clone(),
             call: call.clone(),
@@ -525,6 +528,7 @@ impl Actor {
             worktree: self.role.worktree.clone(),
             outputs: self.rt.outputs.clone(),
             cancel: self.work.clone(),
+            leave: Arc::new(Leave { rt: self.rt.clone(), role: self.role.clone(), answered }),
             processes: self.rt.processes.clone(),
             spawner: doors.clone(),
             directory: doors.clone(),

@@ -11,7 +11,9 @@ mod control;
 mod hooked;
 mod housing;
 mod jobs;
+mod leave;
 mod money;
+mod names;
 mod role;
 mod runs;
 mod stage;
@@ -273,6 +275,7 @@ impl Actor {
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
                 Next::Spent => self.end_broke().await?,
+                Next::Exhausted => self.end_exhausted().await?,
                 Next::Full => self.out_of_room().await?,
                 Next::Compact if self.compact().await? => return Ok(()),
                 Next::Conclude if self.think(think::Tools::Withheld).await? => return Ok(()),
