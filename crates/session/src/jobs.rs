@@ -159,7 +159,8 @@ impl Inner {
         };
         let end = JobEnd { ms: u64::try_from(now() - running.since).unwrap_or(0), ..end };
         if !end.stopped {
-            let mut post = letter(&session, &running.job, &end, trouble.as_deref());
+            let said = self.conceal(words(&running.job, &end, trouble.as_deref()));
+            let mut post = runtime_letter(running.job.id.end().as_str(), &session, said);
             if let Some(purse) = &purse {
                 charge(&mut post, purse);
             }
@@ -205,8 +206,8 @@ fn ended(finished: &Finished) -> JobEnd {
     }
 }
 
-/// The one letter about a job's end.
-fn letter(session: &SessionId, job: &Job, end: &JobEnd, trouble: Option<&str>) -> Post {
+/// What the one letter about a job's end says.
+fn words(job: &Job, end: &JobEnd, trouble: Option<&str>) -> String {
     let how = trouble.map_or_else(|| end.words(), |why| format!("came to no good end: {why}"));
     let mut text = format!("{NOTICE} The job `{}` (`{}`) {how}.", job.id, job.command);
     match last_lines(Path::new(&job.file)) {
@@ -217,7 +218,7 @@ fn letter(session: &SessionId, job: &Job, end: &JobEnd, trouble: Option<&str>) -
         }
         Err(error) => text.push_str(&format!(" What it printed cannot be read: {error}.")),
     }
-    runtime_letter(job.id.end().as_str(), session, text)
+    text
 }
 
 fn last_lines(file: &Path) -> io::Result<String> {

@@ -252,7 +252,7 @@ impl Actor {
         let cx = self.context_with(&call, &doors, answered);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
-        let stage = Stage::new(self.hub(), &self.row, &call, &cx.live);
+        let stage = Stage::new(&self.rt, &self.row, &call, &cx.live);
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {

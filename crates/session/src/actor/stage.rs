@@ -1,8 +1,9 @@
 //! What a call prints while it runs, shown to whoever watches. Seen, never kept.
 
-use crate::hub::Hub;
+use crate::runtime::Inner;
 use proto::{CallId, Event, SessionId};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 use store::Session;
 use tools::process::{Glimpse, Live};
@@ -11,7 +12,7 @@ use tools::process::{Glimpse, Live};
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Stage {
-    hub: Hub,
+    rt: Arc<Inner>,
     root: SessionId,
     session: SessionId,
     call: CallId,
@@ -19,9 +20,9 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn new(hub: &Hub, row: &Session, call: &CallId, live: &Live) -> Self {
+    pub(super) fn new(rt: &Arc<Inner>, row: &Session, call: &CallId, live: &Live) -> Self {
         let (root, session) = (row.root.clone(), row.id.clone());
-        Self { hub: hub.clone(), root, session, call: call.clone(), live: live.clone() }
+        Self { rt: rt.clone(), root, session, call: call.clone(), live: live.clone() }
     }
 
     /// Shows what comes, until it is dropped.
@@ -42,6 +43,7 @@ impl Stage {
 
     fn publish(&self, Glimpse { text, dropped }: Glimpse) {
         let (session_id, call_id) = (self.session.clone(), self.call.clone());
-        self.hub.publish(&self.root, &Event::Output { session_id, call_id, text, dropped });
+        let text = self.rt.conceal(text);
+        self.rt.hub.publish(&self.root, &Event::Output { session_id, call_id, text, dropped });
     }
 }

@@ -55,7 +55,7 @@ impl Live {
 
     fn take(&self, last: bool) -> Option<Glimpse> {
         let mut waiting = self.waiting();
-        // A character that is only half printed is left for the next look.
+        // A line that is only half printed is left for the next look.
         let end = if last { waiting.bytes.len() } else { whole(&waiting.bytes) };
         if end == 0 {
             return None;
@@ -88,8 +88,15 @@ fn continuing(bytes: &[u8]) -> usize {
     bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count()
 }
 
-/// How much of it ends with a whole character, or with what is none anyway.
+/// How much of it can be shown: whole lines, as far as there are any, so that nothing that is to be blanked is cut in
+/// two. A line that fills half of the place is shown in pieces.
 fn whole(bytes: &[u8]) -> usize {
+    let lines = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).map(|at| at + 1);
+    lines.unwrap_or_else(|| if bytes.len() >= MOST / 2 { characters(bytes) } else { 0 })
+}
+
+/// How much of it ends with a whole character, or with what is none anyway.
+fn characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => bytes.len(),
@@ -101,18 +108,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_came_since_the_last_look_is_one_glimpse() {
+    async fn what_came_since_the_last_look_is_one_glimpse_of_whole_lines() {
         let live = Live::default();
         live.tell(b"one\n");
-        live.tell("tw\u{f6}".as_bytes());
-        assert_eq!(live.next().await, Glimpse { text: "one\ntw\u{f6}".into(), dropped: 0 });
-        assert_eq!(live.rest(), None);
-        live.tell(&"\u{f6}".as_bytes()[..1]);
-        assert!(live.take(false).is_none(), "half a character waits for the rest");
-        live.tell(&"\u{f6}".as_bytes()[1..]);
-        assert_eq!(live.next().await.text, "\u{f6}");
+        live.tell("tw\u{f6}\n50 %\rth".as_bytes());
+        assert_eq!(live.next().await, Glimpse { text: "one\ntw\u{f6}\n50 %\r".into(), dropped: 0 });
+        assert_eq!(live.take(false), None, "half a line waits for the rest");
+        live.tell(b"ree\n");
+        assert_eq!(live.next().await.text, "three\n");
         live.tell(&[0xC3]);
         assert_eq!(live.rest().unwrap().text, "\u{fffd}");
+        assert_eq!(live.rest(), None);
     }
 
     #[tokio::test]

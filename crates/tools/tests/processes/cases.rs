@@ -208,18 +208,18 @@ fn long_output_is_bounded_and_saved() {
 fn what_is_printed_is_seen_before_the_end() {
     let place = Place::new();
     let live = Live::default();
-    let command = place.bash("printf hello; while ! [ -e seen ]; do sleep 0.01; done; printf ' there'");
+    let command = place.bash("echo hello; while ! [ -e seen ]; do sleep 0.01; done; printf there");
     let command = Command { live: Some(live.clone()), ..command };
     let finished = block_on(async {
         let cancel = CancellationToken::new();
         let run = place.reaper.run(command, &cancel);
         let look = async {
-            assert_eq!(live.next().await.text, "hello");
+            assert_eq!(live.next().await.text, "hello\n");
             std::fs::write(place.dir.path().join("seen"), "").unwrap();
         };
         tokio::join!(run, look).0.unwrap()
     });
-    assert_eq!((text(&finished).as_str(), live.rest().unwrap().text.as_str()), ("hello there", " there"));
+    assert_eq!((text(&finished).as_str(), live.rest().unwrap().text.as_str()), ("hello\nthere", "there"));
 }
 
 fn the_environment_is_exactly_what_was_given() {
