@@ -754,6 +754,10 @@ impl Inner {
         if answer.reply != AskReply::Reject || !answer.answers.is_empty() {
             fitting(&found, &answer.answers)?;
         }
+        if answer.reply == AskReply::Always && found.rules.iter().any(|rule| rule.pattern.is_empty()) {
+            let why = "this cannot be allowed for good: it has wildcards, which as a rule would allow more than this";
+            return Err(Error::invalid(why).hint("answer `once`, or write a rule into the settings"));
+        }
         let body = Body::Answer(answer);
         let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
         let receipts = self.post(vec![letter]).await?;

@@ -177,7 +177,7 @@ impl Actor {
             agent: self.role.profile.name.clone(),
             tool: tool.to_owned(),
             patterns: asks.iter().map(|access| access.pattern.clone()).collect(),
-            always: same().map(|access| access.always.clone()).collect(),
+            always: same().map(|access| access.always.clone()).filter(|always| !always.is_empty()).collect(),
             rules: asks.iter().map(|access| Rule::new(&access.permission, &access.always, Action::Allow)).collect(),
             permission: permission.clone(),
             created: now(),

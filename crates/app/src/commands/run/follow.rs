@@ -282,7 +282,14 @@ impl Follow {
     }
 
     async fn send(&mut self, ask_id: AskId, reply: AskReply, message: Option<String>) -> Result<(), client::Error> {
-        let sent = self.client.call::<PermissionsReply>(AskAnswer { ask_id: ask_id.clone(), reply, message }).await;
+        let answer = |reply| AskAnswer { ask_id: ask_id.clone(), reply, message: message.clone() };
+        let mut sent = self.client.call::<PermissionsReply>(answer(reply)).await;
+        if let Err(client::Error::Refused(error)) = &sent
+            && (reply, error.code) == (AskReply::Always, Code::InvalidInput)
+        {
+            self.output.note(&format!("  allowed once: {}", error.message));
+            sent = self.client.call::<PermissionsReply>(answer(AskReply::Once)).await;
+        }
         self.sent(&ask_id, sent.map(drop))
     }
 
