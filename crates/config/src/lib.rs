@@ -90,6 +90,8 @@ pub struct Config {
     /// `provider/model` for small work beside the conversation: names of sessions.
     pub small_model: Option<String>,
     pub default_agent: Option<String>,
+    /// The permission mode of new sessions.
+    pub permission_mode: Option<&'static str>,
     pub provider: BTreeMap<String, Provider>,
     /// The rules for every agent, layer by layer, each in the order of its file.
     pub permission: Vec<Rule>,
@@ -168,6 +170,7 @@ const TYPED: &[&str] = &[
     "default_agent",
     "provider",
     "permission",
+    "permission_mode",
     "agent",
     "limits",
     "sandbox",
@@ -186,6 +189,8 @@ const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
 
 const SANDBOX_MODES: &[(&str, SandboxMode)] =
     &[("off", SandboxMode::Off), ("read-only", SandboxMode::ReadOnly), ("workspace", SandboxMode::Workspace)];
+const PERMISSION_MODES: &[(&str, &str)] =
+    &[("ask", "ask"), ("accept-edits", "accept-edits"), ("plan", "plan"), ("auto", "auto")];
 const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
 
 const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
@@ -297,6 +302,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,
+            "permission_mode" => config.permission_mode = Some(node.choice(PERMISSION_MODES)?),
             "agent" => read_agents(node, &mut notes, &mut loaded)?,
             "limits" => config.limits = Limits::read(node, &mut notes)?,
             "sandbox" => config.sandbox = Sandbox::read(node, &mut notes)?,

@@ -57,6 +57,7 @@ impl Place {
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
             board: Arc::new(crate::doors::Closed),
+            background: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
             journal: self.journal(),
@@ -66,6 +67,7 @@ impl Place {
                 tenants: Arc::new(crate::doors::Closed),
             },
             todo: Arc::default(),
+            live: crate::process::Live::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod answer;
 mod approve;
 mod attach;
 mod auth;
@@ -24,6 +25,7 @@ mod serve;
 mod spawn;
 mod stop;
 mod token;
+mod tools;
 mod tree;
 mod trust;
 mod undo;
@@ -71,11 +73,13 @@ enum Command {
     Ps(ps::Args),
     Peers(peers::Args),
     Approve(approve::Args),
+    Answer(answer::Args),
     Permissions(permissions::Args),
     Why(why::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Tools(tools::Args),
     Hooks(hooks::Args),
     Models(models::Args),
     Config(config::Args),
@@ -108,11 +112,13 @@ impl Cli {
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Approve(args) => approve::run(args),
+            Command::Answer(args) => answer::run(args),
             Command::Permissions(args) => permissions::run(args),
             Command::Why(args) => why::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Tools(args) => tools::run(args),
             Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Config(args) => config::run(args),

@@ -17,6 +17,7 @@
 mod collect;
 mod env;
 mod link;
+mod live;
 mod reaper;
 mod runner;
 mod tree;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use env::{clean_env, shell};
 pub use link::Reaper;
+pub use live::{Glimpse, Live};
 pub use reaper::reaper_main;
 pub use runner::runner_main;
 
@@ -57,6 +59,8 @@ pub struct Command {
     pub limit: usize,
     /// The file that gets the whole output when it is longer than `limit`.
     pub spill: Option<PathBuf>,
+    /// Where it is shown while it is printed.
+    pub live: Option<Live>,
     /// What it reads from its standard input; nothing unless given. With it, standard error is kept apart from the
     /// output.
     pub input: Option<String>,

@@ -32,6 +32,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            live: None,
             input: None,
         }
     }
@@ -69,6 +70,7 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             board: Arc::new(convoke_tools::doors::Closed),
+            background: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
@@ -77,6 +79,7 @@ impl Place {
                 tenants: Arc::new(convoke_tools::doors::Closed),
             },
             todo: Arc::default(),
+            live: convoke_tools::process::Live::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;
@@ -126,6 +129,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        live: None,
         input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
