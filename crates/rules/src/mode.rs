@@ -50,7 +50,6 @@ impl Mode {
             Self::Plan => vec![
                 Rule::new("edit", "*", Action::Deny),
                 Rule::new("edit", "*.md", Action::Allow),
-                Rule::new("bash", "*", Action::Deny),
                 Rule::new("plan_enter", "*", Action::Deny),
             ],
         }

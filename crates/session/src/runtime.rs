@@ -511,6 +511,7 @@ impl Runtime {
             policy: &role.policy,
             model: &self.inner.model_of(&parent),
             mode: Grant::read(&parent.policy).mode,
+            reach: role.reach,
             letter: run.letter(),
             call: None,
             from: Sender::Person,

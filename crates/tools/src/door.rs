@@ -334,6 +334,8 @@ pub struct ToolCx {
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
     pub worktrees: crate::worktree::Here,
+    /// What its commands are kept in; nothing unless given.
+    pub confine: Option<Arc<crate::sandbox::Confine>>,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
 }

@@ -29,6 +29,7 @@ pub mod output;
 pub mod plan;
 pub mod process;
 pub mod read;
+pub mod sandbox;
 pub mod send_message;
 pub mod session_status;
 pub mod sessions_history;

@@ -63,6 +63,7 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(crate::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
         }
     }

@@ -53,6 +53,7 @@ impl Tool for ApplyPatch {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let changes = patch::parse(&args.patch).map_err(Error::tell)?;
         let (seen, dir, worktree) = (Arc::clone(&cx.files), cx.dir.clone(), cx.worktree.clone());
+        changes.iter().flat_map(Change::paths).for_each(|path| cx.processes.give_way(&files::resolve(path, &dir)));
         let (text, facts) = files::blocking("apply_patch", move || apply(&changes, &dir, &worktree, &seen)).await?;
         Ok(Output::text(text).with(&facts))
     }

@@ -42,6 +42,7 @@ impl Tool for Write {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
         let seen = Arc::clone(&cx.files);
+        cx.processes.give_way(&path);
         files::blocking("write", move || write(&path, &args.content, &seen)).await.map(Output::text)
     }
 }

@@ -32,6 +32,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            confine: None,
             input: None,
         }
     }
@@ -74,6 +75,7 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(convoke_tools::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
@@ -90,7 +92,7 @@ pub(crate) fn text(finished: &Finished) -> String {
     String::from_utf8_lossy(&finished.output).into_owned()
 }
 
-fn processes_with(mark: &str) -> usize {
+pub(crate) fn processes_with(mark: &str) -> usize {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter(|pid| {
         std::fs::read(pid.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
@@ -124,6 +126,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        confine: None,
         input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
