@@ -13,6 +13,7 @@ mod neighbours;
 mod oversight;
 mod reads;
 mod rules;
+mod sandbox;
 mod settings;
 mod talks;
 mod wires;
