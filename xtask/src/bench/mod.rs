@@ -18,6 +18,7 @@ mod minds;
 mod prompts;
 mod report;
 mod rows;
+mod sandbox;
 mod search;
 mod start;
 mod steps;
@@ -64,6 +65,7 @@ const FIGURES: &[Figure] = &[
     Figure { names: &["fork_2000"], measure: mail::fork },
     Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["shell_verdict_20"], measure: verdict::verdict },
+    Figure { names: &["sandbox_command_ms", "sandbox_start_ms"], measure: sandbox::command },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
     Figure { names: &["idle_gateway"], measure: start::idle },
