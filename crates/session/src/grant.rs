@@ -118,3 +118,25 @@ impl Grant {
         Self { rules, ancestors: policy.child(Vec::new()).ancestors, ..Self::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tools::sandbox::Mode as Held;
+
+    #[test]
+    fn commands_reach_no_further_than_those_of_whoever_started_it() {
+        let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
+        let reach = |grant: &Grant, agent: &str| grant.reach(agents.get(agent).unwrap(), config::Held::default());
+        let root = Grant::default();
+        assert_eq!(reach(&root, "build"), Reach::USUAL);
+        assert_eq!(reach(&Grant { mode: Mode::Plan, ..Grant::default() }, "build"), Reach::LOOKING);
+        let below = Grant { reach: Some(reach(&root, "plan")), ..Grant::default() };
+        assert_eq!(reach(&below, "general"), Reach::LOOKING);
+        // It survives the way through the store, and rows of before say nothing.
+        assert_eq!(reach(&Grant::read(&below.write()), "build"), Reach::LOOKING);
+        assert_eq!(reach(&Grant::read("{}"), "build").mode, Held::Workspace);
+        assert_eq!(reach(&Grant::read("not JSON"), "build"), Reach::LOOKING);
+    }
+}

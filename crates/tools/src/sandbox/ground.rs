@@ -2,6 +2,7 @@
 //! since a path that comes or goes makes another sandbox necessary.
 
 use super::{Confine, Hiding, Mode, Places, Reach};
+use proto::Action;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -122,6 +123,7 @@ fn workspace(confine: &Confine, ground: &mut Ground, made: &impl Fn(&Path) -> bo
         ground.fixed.extend(there);
     }
     ground.writable.extend(chain);
+    ground.writable.extend(allowed(&confine.rules));
     if let Some(git) = git {
         git.open(ground);
     }
@@ -129,6 +131,17 @@ fn workspace(confine: &Confine, ground: &mut Ground, made: &impl Fn(&Path) -> bo
         Some(path) => Err(format!("`{}` leads git elsewhere: remove it, if it is not yours", path.display())),
         None => Ok(()),
     }
+}
+
+/// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
+fn allowed(policy: &rules::Policy) -> impl Iterator<Item = PathBuf> {
+    let named = policy.own.iter().filter(|rule| rule.permission == "external_directory");
+    let dirs = named.filter_map(|rule| {
+        let dir = rule.pattern.strip_suffix("/*").filter(|dir| dir.starts_with('/') && !dir.contains(['*', '?']))?;
+        let allows = policy.judge("external_directory", &rule.pattern).action == Action::Allow;
+        Path::new(dir).canonicalize().ok().filter(|dir| allows && dir.is_dir())
+    });
+    dirs.collect::<std::collections::BTreeSet<_>>().into_iter()
 }
 
 /// Where the repository of a worktree keeps what it knows.
@@ -262,6 +275,26 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_a_rule_allows_by_name_is_open() {
+        let (place, other) = (repository(), repository());
+        let name = format!("{}/*", other.dir().display());
+        let rule = |pattern: &str, action| proto::Rule::new("external_directory", pattern, action);
+        let everything = rule("*", Action::Allow);
+        for (own, open) in [
+            (vec![everything.clone()], false),
+            (vec![everything.clone(), rule(&name, Action::Ask)], false),
+            (vec![rule("*", Action::Ask), rule(&name, Action::Allow)], true),
+            (vec![rule(&name, Action::Allow), rule("*", Action::Deny)], false),
+            (vec![rule("/*", Action::Allow)], false),
+        ] {
+            let policy = rules::Policy { own: own.clone(), ..rules::Policy::default() };
+            let ground = at(place.dir(), place.dir(), policy).unwrap();
+            assert_eq!(ground.writable.contains(&other.dir().to_owned()), open, "{own:?}");
+            assert!(!ground.writable.contains(&PathBuf::from("/")));
+        }
+    }
+
+    #[test]
     fn a_link_where_something_is_protected_is_refused() {
         let place = repository();
         std::os::unix::fs::symlink("src", place.dir().join(".convoke")).unwrap();
@@ -272,8 +305,8 @@ mod tests {
     #[test]
     fn a_file_that_rules_keep_from_being_read_cannot_be_made_either() {
         let place = repository();
-        let ask = proto::Rule::new("read", "*.env", proto::Action::Ask);
-        let allow = proto::Rule::new("*", "*", proto::Action::Allow);
+        let ask = proto::Rule::new("read", "*.env", Action::Ask);
+        let allow = proto::Rule::new("*", "*", Action::Allow);
         let policy = rules::Policy { own: vec![allow, ask], ..rules::Policy::default() };
         let ground = at(place.dir(), place.dir(), policy.clone()).unwrap();
         assert!(ground.missing.contains(&place.dir().join(".env")));

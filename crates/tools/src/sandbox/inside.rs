@@ -41,6 +41,10 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
         restrict(&paths)?;
     }
     filter::apply(network)?;
+    // Whoever is confined with it must not read or write its memory.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|error| error.to_string())?;
     Ok(serve)
 }
 

@@ -415,6 +415,8 @@ fn t43_other_processes_are_out_of_reach() {
         "{status}"
     );
     room.fails(WORKSPACE, "unshare --user true");
+    // Not even the one that serves them.
+    room.fails(WORKSPACE, "exec 3<>/proc/1/mem");
 }
 
 /// A command that detaches in every usual way and does not want to end; it says so in the file `up`.
@@ -493,20 +495,26 @@ fn t47_only_listed_variables_get_inside() {
     assert_eq!(room.ok(WORKSPACE, "echo $TMPDIR"), "/tmp\n");
 }
 
+/// The first process in the sandbox of a room, by the name it has out here.
+fn first_inside(room: &Room) -> Pid {
+    let work = room.work.display().to_string();
+    let mut pids =
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let line = |pid: &String| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let outer = pids.find(|pid| String::from_utf8_lossy(&line(pid)).contains(&work)).unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    Pid::from_raw(children.trim().parse().unwrap()).unwrap()
+}
+
 fn a_killed_sandbox_is_replaced() {
     let Some(room) = Room::new() else { return };
     block_on(async {
         room.run(WORKSPACE, "touch /dev/shm/mine").await.unwrap();
         assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm").await.unwrap()), "mine\n");
-        let work = room.work.display().to_string();
-        for pid in std::fs::read_dir("/proc").unwrap().flatten() {
-            let line = std::fs::read(pid.path().join("cmdline")).unwrap_or_default();
-            if String::from_utf8_lossy(&line).contains(&work)
-                && let Some(pid) = pid.file_name().to_str().and_then(|pid| Pid::from_raw(pid.parse().ok()?))
-            {
-                kill_process(pid, Signal::KILL).unwrap();
-            }
-        }
+        let inside = first_inside(&room);
+        kill_process(inside, Signal::KILL).unwrap();
+        let line = format!("/proc/{}/cmdline", inside.as_raw_nonzero());
+        within(SOON, "it is dead", || std::fs::read(&line).unwrap_or_default().is_empty());
         assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm; echo fine").await.unwrap()), "fine\n");
     });
 }
