@@ -84,7 +84,9 @@ fn secrets(home: &Home) -> Vec<String> {
         home.loaded.config.provider.values().filter_map(|p| p.api_key.as_ref().map(|key| key.expose().to_owned()));
     let named =
         |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.to_ascii_uppercase().contains(word));
-    let env = home.env.iter().filter(|(name, _)| named(name)).map(|(_, value)| value.to_owned());
+    // Where a key lies is no secret, and would be missed in what tools print.
+    let env = home.env.iter().filter(|(name, value)| named(name) && !value.starts_with('/'));
+    let env = env.map(|(_, value)| value.to_owned());
     let kept = home.loaded.keys.values().map(|key| key.expose().to_owned());
     keys.chain(kept).chain(env).collect()
 }

@@ -32,6 +32,8 @@ pub enum Next {
     Full,
     /// The last step: the model gets no tools and is told to conclude.
     Conclude,
+    /// It was told to, and called tools all the same: end the run.
+    Exhausted,
     CallModel,
 }
 
@@ -82,6 +84,7 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
         return if wanted || view.can_make_room(limits.context) { Next::Compact } else { Next::Full };
     }
     match limits.steps {
+        Some(steps) if now.steps >= steps.max(1) => Next::Exhausted,
         Some(steps) if now.steps + 1 >= steps => Next::Conclude,
         _ => Next::CallModel,
     }

@@ -25,6 +25,8 @@ use proto::methods::MailReceipt;
 use proto::{
     AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
 };
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -837,6 +839,22 @@ impl Inner {
 
     pub(crate) fn blanked(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
+    }
+
+    /// What a tool brought, without the keys this gateway holds: neither the log nor a model has any use for them.
+    pub(crate) fn conceal(&self, text: String) -> String {
+        match self.redactor.conceal(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(concealed) => concealed,
+        }
+    }
+
+    pub(crate) fn conceal_json(&self, json: Box<RawValue>) -> Box<RawValue> {
+        match self.redactor.conceal(json.get()) {
+            Cow::Borrowed(_) => json,
+            // A mask has nothing that JSON escapes, so what was JSON still is; else there is no data rather than a key.
+            Cow::Owned(concealed) => RawValue::from_string(concealed).unwrap_or_default(),
+        }
     }
 
     /// Blanks secrets in a message; true when there were some.

@@ -8,7 +8,7 @@ use proto::entry::{
     Call, CallResult, Carried, Compaction, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting,
 };
 use proto::letter::{Conversation, InputPart, Purse, Shutdown};
-use proto::{CallId, Millis, RunId, SessionId, Status, Todo, Usage};
+use proto::{AskId, CallId, Millis, RunId, SessionId, Status, Todo, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -116,6 +116,8 @@ pub struct Answering {
 pub struct Open {
     pub call: Arc<Call>,
     pub state: OpenState,
+    /// The question whether it may start.
+    pub asked: Option<AskId>,
 }
 
 #[derive(Debug, Clone)]
@@ -299,7 +301,7 @@ impl View {
         for call in reply.calls() {
             // An asked call gets its `waiting` entry in the same commit, a denied one its result.
             debug_assert!(matches!(call.decision, Decision::Run | Decision::Ask | Decision::Deny));
-            self.open.push(Open { call: Arc::new(call.clone()), state: OpenState::Running });
+            self.open.push(Open { call: Arc::new(call.clone()), state: OpenState::Running, asked: None });
         }
         if !reply.deferred.is_empty() {
             let first = Arc::new(reply.deferred.clone());
@@ -320,6 +322,11 @@ impl View {
     }
 
     fn waits(&mut self, waiting: &Waiting) {
+        if let (On::Ask { ask }, Some(open)) =
+            (&waiting.on, self.open.iter_mut().find(|open| open.call.id == waiting.call))
+        {
+            open.asked = Some(ask.clone());
+        }
         self.set(&waiting.call, OpenState::Waiting(Arc::new(waiting.clone())));
     }
 

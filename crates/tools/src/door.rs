@@ -312,6 +312,21 @@ impl Output {
     }
 }
 
+/// Whether a call may touch something, asked when it is about to: what it named may lead elsewhere by then, and a search
+/// meets files nobody named.
+pub trait Leave: Send + Sync {
+    fn has(&self, permission: &str, pattern: &str) -> bool;
+}
+
+/// Leave for everything: where nothing is judged.
+pub struct Freely;
+
+impl Leave for Freely {
+    fn has(&self, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
 /// What a call may use.
 pub struct ToolCx {
     pub session: SessionId,
@@ -325,6 +340,7 @@ pub struct ToolCx {
     /// Where output too long for the model is saved whole.
     pub outputs: PathBuf,
     pub cancel: CancellationToken,
+    pub leave: Arc<dyn Leave>,
     pub processes: Arc<dyn Processes>,
     pub spawner: Arc<dyn Spawner>,
     pub directory: Arc<dyn Directory>,

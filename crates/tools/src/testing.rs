@@ -50,6 +50,7 @@ impl Place {
             worktree: self.work.clone(),
             outputs: self.temporary.path().canonicalize().unwrap().join("outputs"),
             cancel: CancellationToken::new(),
+            leave: Arc::new(crate::door::Freely),
             // Never started here: commands are tested with real processes in `tests/processes`.
             processes: Arc::new(Reaper::new("/nowhere".into(), Vec::new())),
             spawner: Arc::new(crate::doors::Closed),

@@ -5,6 +5,7 @@
 
 mod append;
 mod children;
+mod files;
 mod gateway;
 mod history;
 mod http;
@@ -66,6 +67,8 @@ const FIGURES: &[Figure] = &[
     Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["shell_verdict_20"], measure: verdict::verdict },
     Figure { names: &["sandbox_command_ms", "sandbox_start_ms"], measure: sandbox::command },
+    Figure { names: &["grep_100k_ratio", "grep_100k_ms"], measure: files::grep },
+    Figure { names: &["read_1gb_mib"], measure: files::read },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },
     Figure { names: &["idle_100k_mib", "ps_100k_ratio", "ps_100k_ms"], measure: idle::idle },
     Figure { names: &["idle_gateway"], measure: start::idle },

@@ -1,5 +1,6 @@
 //! The whole: the real binary, a home of its own, and a model that says what a test wants.
 
+mod asks;
 mod bad_input;
 mod compaction;
 mod company;
@@ -14,6 +15,7 @@ mod oversight;
 mod reads;
 mod rules;
 mod sandbox;
+mod security;
 mod settings;
 mod talks;
 mod wires;

@@ -14,7 +14,7 @@ fn runs(command: &'static str) -> World {
     }))
 }
 
-fn permit(world: &World, rules: Value) {
+pub(crate) fn permit(world: &World, rules: Value) {
     let text = std::fs::read_to_string(world.home.config_file()).unwrap();
     let mut config: Value = serde_json::from_str(&text).unwrap();
     config["permission"] = rules;
@@ -117,7 +117,7 @@ fn a_rejection_reaches_the_model_with_its_reason() {
 }
 
 /// Runs the binary in a terminal of its own, types `answer` when it is asked, and returns all that was shown.
-fn at_a_terminal(world: &World, answer: &str) -> String {
+pub(crate) fn at_a_terminal(world: &World, answer: &str) -> String {
     let inner = world.command(["run", "list them"]);
     let mut command = world.home.command("script");
     let line = format!("'{}' run 'list them'", inner.get_program().to_str().unwrap());

@@ -1,4 +1,5 @@
-//! Secrets taken out of what is shown: transcripts, exports, answers to readers. What is stored is never touched.
+//! Secrets taken out of what is shown: transcripts, exports, answers to readers. What is stored is touched by
+//! [`Redactor::conceal`] alone, which takes out the keys this process holds from what tools bring.
 //!
 //! Two nets. Values known to the process are found exactly, wherever they stand: this is the part that never misses.
 //! Well-known shapes of keys, headers and assignments are found by rule: this is the part that helps with strangers'
@@ -75,6 +76,15 @@ impl Redactor {
         }
         // Whatever keeps turning up is not worth showing any of it.
         Cow::Borrowed(MASK)
+    }
+
+    /// The text without the values known to this process, and nothing else changed: for what is kept, where a guess by
+    /// shape would do harm.
+    pub fn conceal<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Some(known) = self.known.as_ref().filter(|known| known.is_match(text)) else { return Cow::Borrowed(text) };
+        let mut spans = Spans::default();
+        known.find_overlapping_iter(text).for_each(|found| spans.push(found.range()));
+        spans.mask(text).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
     /// Masks what is found at once; nothing when there is nothing.

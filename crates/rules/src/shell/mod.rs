@@ -22,6 +22,8 @@ mod word;
 mod corpus;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod threats;
 
 pub(crate) use judge::evaluate;
 pub use read::read;

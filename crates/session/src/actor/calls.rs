@@ -1,6 +1,7 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
 use super::hooked::Remark;
+use super::leave::{Leave, was_allowed};
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
@@ -78,6 +79,10 @@ impl Actor {
 
     fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
+        let last = |steps: u32| self.view.answering().is_some_and(|now| now.steps + 1 >= steps);
+        if asked == Asked::ByTheModel && self.limits().steps.is_some_and(last) {
+            return Verdict::Refuse(State::Denied, "this was the last step: no tools are left".into());
+        }
         if !self.role.toolbox.has(name) && asked == Asked::ByTheModel {
             let agent = &self.role.profile.name;
             return Verdict::Refuse(
@@ -101,7 +106,7 @@ impl Actor {
             match self.role.judge(&access.permission, &access.pattern) {
                 Action::Allow => {}
                 Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
-                Action::Ask if self.was_allowed(&access) => {}
+                Action::Ask if was_allowed(&self.rt, &self.role, &access) => {}
                 Action::Ask => asks.push(access),
                 Action::Deny if access.permission == CIRCLE => {
                     return Verdict::Refuse(State::Denied, in_circles(name));
@@ -115,15 +120,6 @@ impl Actor {
             }
         }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(Box::new(self.ask(id, name, &asks))) }
-    }
-
-    /// Whether a person answered the same with "always" before. Looked up when something would be asked, so that an
-    /// answer that was taken back no longer counts.
-    fn was_allowed(&self, access: &Access) -> bool {
-        let always = self.rt.settings.always().into_iter();
-        let always: Vec<Rule> =
-            always.filter(|kept| kept.project == self.role.worktree).map(|kept| kept.rule()).collect();
-        self.role.judge_after(&always, &access.permission, &access.pattern) == Action::Allow
     }
 
     /// A tool that was never described to the model is, when it is called wrongly.
@@ -213,7 +209,7 @@ impl Actor {
             match judged.verdict {
                 Verdict::Run(tool) => {
                     let input = judged.call.given().to_owned();
-                    self.start(tool, judged.call.id, input);
+                    self.start(tool, judged.call.id, input, None);
                 }
                 Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
                 Verdict::Refuse(..) => {}
@@ -221,10 +217,16 @@ impl Actor {
         }
     }
 
-    /// Runs a stored call as a task of this actor.
-    pub(super) fn start(&mut self, tool: &'static dyn AnyTool, call: CallId, input: Box<RawValue>) {
+    /// Runs a stored call as a task of this actor. `answered` is the question about it that was answered with yes.
+    pub(super) fn start(
+        &mut self,
+        tool: &'static dyn AnyTool,
+        call: CallId,
+        input: Box<RawValue>,
+        answered: Option<Ask>,
+    ) {
         let doors = Arc::new(self.doors(&call));
-        let cx = self.context_with(&call, &doors);
+        let cx = self.context_with(&call, &doors, answered);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let task = self.tasks.spawn(async move {
@@ -404,6 +406,7 @@ impl Actor {
             }
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
+        let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
         Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
     }
 
@@ -487,10 +490,10 @@ impl Actor {
     }
 
     fn context(&self, call: &CallId) -> ToolCx {
-        self.context_with(call, &Arc::new(self.doors(call)))
+        self.context_with(call, &Arc::new(self.doors(call)), None)
     }
 
-    fn context_with(&self, call: &CallId, doors: &Arc<Doors>) -> ToolCx {
+    fn context_with(&self, call: &CallId, doors: &Arc<Doors>, answered: Option<Ask>) -> ToolCx {
         ToolCx {
             session: self.row.id.clone(),
             call: call.clone(),
@@ -499,6 +502,7 @@ impl Actor {
             worktree: self.role.worktree.clone(),
             outputs: self.rt.outputs.clone(),
             cancel: self.work.clone(),
+            leave: Arc::new(Leave { rt: self.rt.clone(), role: self.role.clone(), answered }),
             processes: self.rt.processes.clone(),
             spawner: doors.clone(),
             directory: doors.clone(),

@@ -54,7 +54,7 @@ impl Actor {
             self.take_role();
         }
         for call in start {
-            self.go_on_with(&call);
+            self.go_on_with(&call).await?;
         }
         Ok(())
     }
@@ -89,12 +89,18 @@ impl Actor {
         Ok(Some(call))
     }
 
-    pub(super) fn go_on_with(&mut self, call: &CallId) {
-        let Some(open) = self.view.find(call) else { return };
-        let call = open.call.clone();
+    /// Starts a call that was answered, or that a crash cut off.
+    pub(super) async fn go_on_with(&mut self, call: &CallId) -> Result<(), Stop> {
+        let Some(open) = self.view.find(call) else { return Ok(()) };
+        let (call, asked) = (open.call.clone(), open.asked.clone());
+        let answered = match &asked {
+            Some(ask) => self.rt.store.ask(ask).await?,
+            None => None,
+        };
         if let Some(tool) = tools::find(&call.tool) {
-            self.start(tool, call.id.clone(), call.given().to_owned());
+            self.start(tool, call.id.clone(), call.given().to_owned(), answered);
         }
+        Ok(())
     }
 
     fn switched(&self, batch: &mut Batch, switch: proto::letter::Switch) {

@@ -10,7 +10,9 @@ mod compact;
 mod control;
 mod hooked;
 mod housing;
+mod leave;
 mod money;
+mod names;
 mod role;
 mod runs;
 #[cfg(test)]
@@ -270,6 +272,7 @@ impl Actor {
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
                 Next::Spent => self.end_broke().await?,
+                Next::Exhausted => self.end_exhausted().await?,
                 Next::Full => self.out_of_room().await?,
                 Next::Compact if self.compact().await? => return Ok(()),
                 Next::Conclude if self.think(think::Tools::Withheld).await? => return Ok(()),

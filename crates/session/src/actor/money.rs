@@ -42,6 +42,14 @@ impl Actor {
         let hint = "send the next prompt, which has a budget of its own, or raise the limit";
         self.end(Ending::error(Code::LimitBudget, &format!("the budget is spent: {spent}"), Some(hint))).await
     }
+
+    /// Ends a run whose model was told to conclude and did not.
+    pub(super) async fn end_exhausted(&mut self) -> Result<(), Stop> {
+        let (agent, steps) = (&self.role.profile.name, self.limits().steps.unwrap_or_default());
+        let why = format!("the agent `{agent}` used up its {steps} steps and still called tools");
+        let hint = "send the next prompt, which has steps of its own, or raise `steps` of the agent";
+        self.end(Ending::error(Code::LimitBudget, &why, Some(hint))).await
+    }
 }
 
 fn since(used: Usage, before: Usage) -> Usage {

@@ -1,5 +1,6 @@
 //! What a session runs as: its profile, what that may do, and the tools it is therefore shown.
 
+use super::names;
 use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
@@ -78,9 +79,17 @@ impl Role {
             return Action::Ask;
         }
         let said = self.policy.judge(permission, pattern).action;
+        let others = self.other_names(permission, pattern);
+        let said = others.iter().map(|name| self.policy.judge(permission, name).action).fold(said, Ord::min);
         // Whoever may propose a plan does not also approve it.
         let said = if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said };
         self.mode.settle(permission, said)
+    }
+
+    /// What else rules call the file that is meant.
+    fn other_names(&self, permission: &str, pattern: &str) -> Vec<String> {
+        let is_file = matches!(permission, "read" | "edit");
+        if is_file { names::others(&self.policy, &self.worktree, permission, pattern) } else { Vec::new() }
     }
 
     /// The same after what a person answered with "always" before. A plan is never taken for granted.
@@ -88,7 +97,9 @@ impl Role {
         if permission == "plan_exit" {
             return self.judge(permission, pattern);
         }
-        self.mode.settle(permission, self.policy.judge_after(always, permission, pattern).action)
+        let judge = |name: &str| self.policy.judge_after(always, permission, name).action;
+        let others = self.other_names(permission, pattern);
+        self.mode.settle(permission, others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min))
     }
 
     /// Every tool, and which step of the policy takes it away, if one does.

@@ -331,7 +331,7 @@ impl Actor {
             self.count_attempt().await?;
         }
         for call in &again {
-            self.go_on_with(call);
+            self.go_on_with(call).await?;
         }
         self.look_for_circles().await
     }

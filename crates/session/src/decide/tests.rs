@@ -151,6 +151,8 @@ fn subtasks_then_room_then_steps_are_looked_at_in_this_order() {
     let two = |id| [reply("", &[(id, Decision::Run)], 9), settled(id)];
     let late: Vec<_> = [input("run_1", false)].into_iter().chain(two("call_1")).chain(two("call_2")).collect();
     check(&late, &[], Next::Conclude);
+    let later: Vec<_> = late.into_iter().chain(two("call_3")).collect();
+    check(&later, &[], Next::Exhausted);
 }
 
 /// The context was summed up.

@@ -190,6 +190,25 @@ async fn a_question_waits_for_its_answer() {
 }
 
 #[tokio::test]
+async fn t25_a_yes_is_for_what_was_shown_and_not_for_what_it_leads_to_by_then() {
+    let world = World::new(|received| match step(received) {
+        0 => Reply::calls([("read", json!({"filePath": "notes.env"}))]),
+        _ => Reply::text("thanks"),
+    })
+    .await;
+    world.repo.write("notes.env", "harmless\n");
+    world.repo.write(".env", "KEY=1\n");
+    let posted = world.prompt("what do they say?").await;
+    world.asked(&posted.session.root).await;
+    std::fs::remove_file(world.repo.path().join("notes.env")).unwrap();
+    std::os::unix::fs::symlink(".env", world.repo.path().join("notes.env")).unwrap();
+    world.answer(&posted.session.root, AskReply::Once).await;
+    world.end(&posted.run).await;
+    let seen = world.transcript(&posted.session.id).await;
+    assert!(seen.contains("no leave for `read` of `.env`") && !seen.contains("KEY"), "{seen}");
+}
+
+#[tokio::test]
 async fn always_holds_for_the_rest_of_the_session() {
     let world = World::new(|received| match step(received) {
         0 | 1 => Reply::calls([("read", json!({"filePath": ".env"}))]),

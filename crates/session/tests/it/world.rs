@@ -187,9 +187,15 @@ impl World {
     }
 
     pub(crate) async fn answer(&self, root: &SessionId, reply: AskReply) {
+        let ask = self.asked(root).await;
+        self.rt.answer(&ask.id, reply, None).await.unwrap();
+    }
+
+    /// What is asked, once something is.
+    pub(crate) async fn asked(&self, root: &SessionId) -> store::Ask {
         for _ in 0..500 {
             if let Some(ask) = self.store.asks(Some(root)).await.unwrap().first() {
-                return self.rt.answer(&ask.id, reply, None).await.unwrap();
+                return ask.clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

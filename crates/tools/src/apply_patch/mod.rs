@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use patch::Change;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,20 +44,28 @@ impl Tool for ApplyPatch {
         let mut accesses = Vec::new();
         for path in changes.iter().flat_map(Change::paths) {
             let path = files::resolve(path, &cx.dir);
-            accesses.push(Access::new("edit", files::relative(&path, &cx.worktree)));
-            accesses.extend(files::outside(&path, Purpose::Write, cx));
+            accesses.extend(files::accesses("edit", &path, Purpose::Write, cx));
         }
         accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let changes = patch::parse(&args.patch).map_err(Error::tell)?;
-        let (seen, dir, worktree) = (Arc::clone(&cx.files), cx.dir.clone(), cx.worktree.clone());
-        changes.iter().flat_map(Change::paths).for_each(|path| cx.processes.give_way(&files::resolve(path, &dir)));
-        let (text, facts) = files::blocking("apply_patch", move || apply(&changes, &dir, &worktree, &seen)).await?;
+        // Resolved once: what is permitted here is what is touched below.
+        let resolved = |path: &str| (path.to_owned(), files::resolve(path, &cx.dir));
+        let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
+        for place in places.values() {
+            files::permitted(&files::accesses("edit", place, Purpose::Write, cx), cx)?;
+            cx.processes.give_way(place);
+        }
+        let (seen, worktree) = (Arc::clone(&cx.files), cx.worktree.clone());
+        let (text, facts) = files::blocking("apply_patch", move || apply(&changes, &places, &worktree, &seen)).await?;
         Ok(Output::text(text).with(&facts))
     }
 }
+
+/// Where each path that a patch names leads.
+type Places = BTreeMap<String, PathBuf>;
 
 /// One file as it is to be; without bytes it goes.
 struct Write {
@@ -67,11 +75,11 @@ struct Write {
     told: String,
 }
 
-fn apply(changes: &[Change], dir: &Path, worktree: &Path, seen: &Seen) -> Result<(String, Facts), Error> {
+fn apply(changes: &[Change], places: &Places, worktree: &Path, seen: &Seen) -> Result<(String, Facts), Error> {
     let _alone = seen.writing();
     let mut writes: Vec<Write> = Vec::new();
     for change in changes {
-        writes.extend(plan(change, dir, worktree, seen)?);
+        writes.extend(plan(change, places, worktree, seen)?);
     }
     let mut paths = BTreeSet::new();
     if let Some(twice) = writes.iter().find(|write| !paths.insert(&write.path)) {
@@ -99,15 +107,14 @@ impl Write {
                 seen.note(&self.path, stamp);
                 Ok(())
             }
-            None => std::fs::remove_file(&self.path)
-                .map_err(|error| Error::tell(format!("cannot remove `{}`: {error}", self.path.display()))),
+            None => files::remove(&self.path),
         }
     }
 }
 
 /// What one change comes to on the disk, or why it cannot be.
-fn plan(change: &Change, dir: &Path, worktree: &Path, seen: &Seen) -> Result<Vec<Write>, Error> {
-    let at = |path: &str| files::resolve(path, dir);
+fn plan(change: &Change, places: &Places, worktree: &Path, seen: &Seen) -> Result<Vec<Write>, Error> {
+    let at = |path: &str| places[path].clone();
     let shown = |path: &Path| files::relative(path, worktree);
     match change {
         Change::Add { path, body } => {
@@ -128,7 +135,7 @@ fn plan(change: &Change, dir: &Path, worktree: &Path, seen: &Seen) -> Result<Vec
             if before.len() > MAX_EDITED {
                 return Err(tell("too large to be changed here: use `bash`".into()));
             }
-            let bytes = std::fs::read(&path).map_err(|error| files::missing(&path, &error))?;
+            let bytes = files::contents(&path)?;
             let text = Text::decode(bytes).ok_or_else(|| tell("not UTF-8 text: use `bash`".into()))?;
             let body = patch::apply(&text.body, hunks).map_err(tell)?;
             let bytes = Some(text.encode(&body));

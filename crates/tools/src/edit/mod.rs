@@ -52,14 +52,12 @@ impl Tool for Edit {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        let mut accesses = vec![Access::new("edit", files::relative(&path, &cx.worktree))];
-        accesses.extend(files::outside(&path, Purpose::Write, cx));
-        accesses
+        files::accesses("edit", &files::resolve(&args.file_path, &cx.dir), Purpose::Write, cx)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
+        files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
         let (seen, shown) = (Arc::clone(&cx.files), files::relative(&path, &cx.worktree));
         let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen)).await?;
         Ok(Output::text(text).with(&facts))
@@ -77,7 +75,7 @@ fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen) -> Result<(String, F
     if before.len() > MAX_EDITED {
         return Err(tell("is too large to be edited here: use `bash`"));
     }
-    let bytes = std::fs::read(path).map_err(|error| files::missing(path, &error))?;
+    let bytes = files::contents(path)?;
     let text = Text::decode(bytes).ok_or_else(|| tell("is not UTF-8 text and cannot be edited here: use `bash`"))?;
     let (old, new) = (text.adopt(&args.old_string), text.adopt(&args.new_string));
     let body = replace::replace(&text.body, &old, &new, args.replace_all)?;

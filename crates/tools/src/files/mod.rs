@@ -1,13 +1,16 @@
 //! What file tools share: resolving paths, what was read when, and writing atomically.
 
+mod handle;
 mod paths;
 mod save;
 mod seen;
+#[cfg(test)]
+mod tests;
 mod text;
 
-pub use paths::{Purpose, outside, relative, resolve};
-pub(crate) use paths::{is_text, missing, regular};
-pub(crate) use save::save;
+pub use paths::{Purpose, accesses, outside, relative, resolve};
+pub(crate) use paths::{contents, is_text, missing, open, permitted, regular};
+pub(crate) use save::{remove, save};
 pub use seen::{Seen, Stamp, State};
 pub(crate) use text::Text;
 

@@ -1,9 +1,10 @@
 //! Paths a model names: where they really lead, how rules see them, and whether they leave the session's place.
 
+use super::handle;
 use crate::{Access, Error, ToolCx};
 use std::ffi::OsString;
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
 /// Symlinks followed in one path; the kernel's own limit.
@@ -70,20 +71,77 @@ pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
     Some(Access::new("external_directory", &pattern).always(pattern))
 }
 
+/// All that touching a resolved path asks for: the permission itself, and leave to go outside.
+pub fn accesses(permission: &str, path: &Path, purpose: Purpose, cx: &ToolCx) -> Vec<Access> {
+    let mut accesses = vec![Access::new(permission, relative(path, &cx.worktree))];
+    accesses.extend(outside(path, purpose, cx));
+    accesses
+}
+
+/// Whether a path that was resolved just now is one this call may touch. What was judged when the call was made may have
+/// led elsewhere.
+pub(crate) fn permitted(accesses: &[Access], cx: &ToolCx) -> Result<(), Error> {
+    match accesses.iter().find(|access| !cx.leave.has(&access.permission, &access.pattern)) {
+        None => Ok(()),
+        Some(Access { permission, pattern, .. }) => Err(Error::tell(format!(
+            "it leads elsewhere than when this call was judged: there is no leave for `{permission}` of `{pattern}`"
+        ))),
+    }
+}
+
+/// A plain file, opened for reading.
+pub(crate) fn open(path: &Path) -> Result<(File, Metadata), Error> {
+    regular(path)?;
+    let file = handle::open(path).map_err(|error| missing(path, &error))?;
+    // Once more: what was looked at may have been replaced meanwhile.
+    let found = file.metadata().map_err(|error| missing(path, &error))?;
+    plain(path, &found)?;
+    Ok((file, found))
+}
+
+/// All of a plain file.
+pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Error> {
+    let (mut file, found) = open(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
+    file.read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
+    Ok(bytes)
+}
+
 /// The metadata of a plain file; anything else is told with what to do about it.
 pub(crate) fn regular(path: &Path) -> Result<Metadata, Error> {
-    let found = fs::metadata(path).map_err(|error| missing(path, &error))?;
+    let found = handle::look(path).map_err(|error| missing(path, &error))?;
+    plain(path, &found)?;
+    Ok(found)
+}
+
+fn plain(path: &Path, found: &Metadata) -> Result<(), Error> {
     if found.is_dir() {
         return Err(Error::tell(format!("`{}` is a directory: use `list` to see what is in it", path.display())));
     }
     if !found.is_file() {
         return Err(Error::tell(format!("`{}` is not a plain file and cannot be read or written", path.display())));
     }
-    Ok(found)
+    Ok(())
+}
+
+/// Whether a symlink was in the way of an opening.
+pub(super) fn swapped(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    code == Some(rustix::io::Errno::LOOP)
+}
+
+pub(super) fn elsewhere(path: &Path) -> Error {
+    let path = path.display();
+    Error::tell(format!(
+        "`{path}` leads elsewhere than a moment ago: a symlink was put in its way, so it was not touched"
+    ))
 }
 
 /// Why a file cannot be opened, with names that may have been meant.
 pub(crate) fn missing(path: &Path, error: &io::Error) -> Error {
+    if swapped(error) {
+        return elsewhere(path);
+    }
     if error.kind() != io::ErrorKind::NotFound {
         return Error::tell(format!("cannot open `{}`: {error}", path.display()));
     }

@@ -62,6 +62,7 @@ impl Tool for Glob {
         if text.split('/').any(|part| part == "..") {
             return Err(Error::tell("a pattern cannot have `..`: give the folder as `path`"));
         }
+        files::permitted(files::outside(&root, Purpose::Read, cx).as_slice(), cx)?;
         let matcher = pattern(&text).map_err(|error| Error::tell(format!("bad pattern: {error}")))?;
         let cancel = cx.cancel.clone();
         let found = files::blocking("glob", move || find(&root, &matcher, &cancel)).await?;

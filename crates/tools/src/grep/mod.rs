@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::{pattern, walk};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
@@ -11,9 +12,12 @@ use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 pub struct Grep;
@@ -66,7 +70,10 @@ impl Tool for Grep {
                 .transpose()
                 .map_err(|error| Error::tell(format!("bad `include`: {error}")))?,
             cancel: cx.cancel.clone(),
+            leave: Arc::clone(&cx.leave),
+            worktree: cx.worktree.clone(),
         };
+        files::permitted(files::outside(&search.root, Purpose::Read, cx).as_slice(), cx)?;
         let found = files::blocking("grep", move || search.run()).await?;
         Ok(Output::text(output::cut(found, cx).await))
     }
@@ -77,33 +84,47 @@ struct Search {
     matcher: RegexMatcher,
     include: Option<GlobMatcher>,
     cancel: CancellationToken,
+    leave: Arc<dyn Leave>,
+    worktree: PathBuf,
 }
 
 impl Search {
     fn run(&self) -> Result<String, Error> {
         std::fs::metadata(&self.root).map_err(|error| files::missing(&self.root, &error))?;
-        let mut searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(MAX_HEAP))
-            .line_number(true)
-            .build();
-        let mut text = String::new();
-        let mut left = MAX_MATCHES + 1;
-        // In order of names, so that what is cut off is the same every time.
-        for entry in walk(&self.root).sort_by_file_path(Path::cmp).build().flatten() {
-            if self.cancel.is_cancelled() {
-                return Err(Error::Cancelled);
-            }
-            if !entry.file_type().is_some_and(|kind| kind.is_file()) || !self.includes(entry.path()) {
-                continue;
-            }
-            self.search(&mut searcher, entry.path(), &mut left, &mut text);
-            if left == 0 {
-                text.push_str(&format!("\n(only the first {MAX_MATCHES} matches are shown: narrow the search)\n"));
-                break;
-            }
+        let found = Mutex::new(Found::default());
+        walk(&self.root).build_parallel().run(|| {
+            let mut searcher = SearcherBuilder::new()
+                .binary_detection(BinaryDetection::quit(0))
+                .heap_limit(Some(MAX_HEAP))
+                .line_number(true)
+                .build();
+            let found = &found;
+            Box::new(move |entry| match entry {
+                Ok(entry) => self.visit(&entry, &mut searcher, found),
+                Err(_) => WalkState::Continue,
+            })
+        });
+        if self.cancel.is_cancelled() {
+            return Err(Error::Cancelled);
         }
-        Ok(if text.is_empty() { "nothing matches".into() } else { text })
+        Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner).render())
+    }
+
+    fn visit(&self, entry: &DirEntry, searcher: &mut Searcher, found: &Mutex<Found>) -> WalkState {
+        if self.cancel.is_cancelled() {
+            return WalkState::Quit;
+        }
+        if lock(found).is_behind(entry.path()) {
+            return WalkState::Skip;
+        }
+        if entry.file_type().is_some_and(|kind| kind.is_file()) && self.includes(entry.path()) {
+            let lines = self.search(searcher, entry.path());
+            // Asked of files that match alone: they are few.
+            let shown = lines.is_empty() || self.leave.has("read", &files::relative(entry.path(), &self.worktree));
+            let mut found = lock(found);
+            if shown { found.add(entry.path(), lines) } else { found.leave_out(entry.path()) }
+        }
+        WalkState::Continue
     }
 
     fn includes(&self, path: &Path) -> bool {
@@ -111,23 +132,89 @@ impl Search {
         self.include.as_ref().is_none_or(|include| include.is_match(below.unwrap_or(path)))
     }
 
-    fn search(&self, searcher: &mut Searcher, path: &Path, left: &mut usize, text: &mut String) {
-        let mut named = false;
-        let mut take = |number, line: &str| {
-            *left -= 1;
-            // One more than is shown was only looked for to know that there is more.
-            if *left > 0 {
-                if !named {
-                    text.push_str(&format!("{}:\n", path.display()));
-                    named = true;
-                }
-                text.push_str(&format!("  {number}: {}\n", output::cut_line(line.trim_end(), MAX_LINE)));
-            }
-            Ok(*left > 0)
+    /// The lines of a file that match, and at most one more than are shown.
+    fn search(&self, searcher: &mut Searcher, path: &Path) -> Vec<String> {
+        let mut lines = Vec::new();
+        let take = |number, line: &str| {
+            lines.push(format!("  {number}: {}", output::cut_line(line.trim_end(), MAX_LINE)));
+            Ok(lines.len() <= MAX_MATCHES)
         };
-        // What cannot be read is skipped, as a search over many files must.
-        if let Err(error) = searcher.search_path(&self.matcher, path, Lossy(&mut take)) {
+        // What cannot be read is skipped, as a search over many files must. Opened as all files are: a folder may have
+        // become a symlink since it was walked.
+        let searched = files::open(path).map_err(|error| error.to_string()).and_then(|(file, _)| {
+            searcher.search_file(&self.matcher, &file, Lossy(take)).map_err(|error| error.to_string())
+        });
+        if let Err(error) = searched {
             tracing::debug!(%error, path = %path.display(), "not searched");
         }
+        lines
     }
+}
+
+/// What was found first, in order of names: the same every time, however the search is shared out.
+#[derive(Default)]
+struct Found {
+    files: BTreeMap<PathBuf, Vec<String>>,
+    lines: usize,
+    /// The first file that matches and may not be shown.
+    left_out: Option<PathBuf>,
+}
+
+impl Found {
+    fn add(&mut self, path: &Path, lines: Vec<String>) {
+        if lines.is_empty() || self.is_behind(path) {
+            return;
+        }
+        self.lines += lines.len();
+        self.files.insert(path.to_owned(), lines);
+        // As many of the last ones go as can while there is still more than is shown.
+        while let Some(last) = self.files.last_entry()
+            && self.lines - last.get().len() > MAX_MATCHES
+        {
+            self.lines -= last.remove().len();
+        }
+    }
+
+    fn leave_out(&mut self, path: &Path) {
+        if self.left_out.as_deref().is_none_or(|first| path < first) {
+            self.left_out = Some(path.to_owned());
+        }
+    }
+
+    /// Whether nothing at this path, or below it, would be shown.
+    fn is_behind(&self, path: &Path) -> bool {
+        self.lines > MAX_MATCHES && self.files.last_key_value().is_some_and(|(last, _)| path > last.as_path())
+    }
+
+    fn render(self) -> String {
+        let left_out = self.left_out.as_ref().filter(|path| !self.is_behind(path)).is_some();
+        let mut text = String::new();
+        let mut left = MAX_MATCHES;
+        for (path, lines) in &self.files {
+            text.push_str(&format!("{}:\n", path.display()));
+            for line in lines.iter().take(left) {
+                text.push_str(line);
+                text.push('\n');
+            }
+            left = left.saturating_sub(lines.len());
+            if left == 0 {
+                break;
+            }
+        }
+        if self.lines > MAX_MATCHES {
+            text.push_str(&format!("\n(only the first {MAX_MATCHES} matches are shown: narrow the search)\n"));
+        }
+        if text.is_empty() {
+            text.push_str("nothing matches");
+        }
+        if left_out {
+            text.push_str("\n(files that need leave to be read were left out)\n");
+        }
+        text
+    }
+}
+
+/// A panic elsewhere leaves nothing half-done here.
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
 }

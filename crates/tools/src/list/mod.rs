@@ -35,13 +35,12 @@ impl Tool for List {
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
         let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
-        let mut accesses = vec![Access::new("list", files::relative(&path, &cx.worktree))];
-        accesses.extend(files::outside(&path, Purpose::Read, cx));
-        accesses
+        files::accesses("list", &path, Purpose::Read, cx)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
+        files::permitted(&files::accesses("list", &path, Purpose::Read, cx), cx)?;
         let cancel = cx.cancel.clone();
         files::blocking("list", move || list(&path, &cancel)).await.map(Output::text)
     }

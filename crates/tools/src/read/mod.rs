@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use lines::Lines;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
@@ -44,14 +43,12 @@ impl Tool for Read {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        let mut accesses = vec![Access::new("read", files::relative(&path, &cx.worktree))];
-        accesses.extend(files::outside(&path, Purpose::Read, cx));
-        accesses
+        files::accesses("read", &files::resolve(&args.file_path, &cx.dir), Purpose::Read, cx)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
+        files::permitted(&files::accesses("read", &path, Purpose::Read, cx), cx)?;
         let first = args.offset.unwrap_or(1).max(1);
         let count = args.limit.map_or(output::MAX_LINES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let count = count.clamp(1, output::MAX_LINES);
@@ -62,15 +59,15 @@ impl Tool for Read {
 }
 
 fn read(path: &Path, first: u64, count: usize, seen: &Seen, cancel: &CancellationToken) -> Result<String, Error> {
-    let stamp = Stamp::of(&files::regular(path)?);
+    let (file, found) = files::open(path)?;
     let cannot = |error: std::io::Error| Error::tell(format!("cannot read `{}`: {error}", path.display()));
-    let mut reader = BufReader::with_capacity(64 << 10, File::open(path).map_err(cannot)?);
+    let mut reader = BufReader::with_capacity(64 << 10, file);
     let head = reader.fill_buf().map_err(cannot)?;
     if !files::is_text(&head[..head.len().min(8 << 10)]) {
         return Err(Error::tell(format!("`{}` is {} and cannot be shown as text", path.display(), kind(head))));
     }
     let shown = show(Lines::new(reader), first, count, cancel)?;
-    seen.note(path, stamp);
+    seen.note(path, Stamp::of(&found));
     Ok(shown)
 }
 

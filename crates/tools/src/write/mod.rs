@@ -33,14 +33,12 @@ impl Tool for Write {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        let mut accesses = vec![Access::new("edit", files::relative(&path, &cx.worktree))];
-        accesses.extend(files::outside(&path, Purpose::Write, cx));
-        accesses
+        files::accesses("edit", &files::resolve(&args.file_path, &cx.dir), Purpose::Write, cx)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
+        files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
         let seen = Arc::clone(&cx.files);
         cx.processes.give_way(&path);
         files::blocking("write", move || write(&path, &args.content, &seen)).await.map(Output::text)
@@ -79,6 +77,6 @@ fn style(path: &Path, before: &Metadata, seen: &Seen) -> Result<Text, Error> {
     if before.len() > MAX_EDITED {
         return refuse("is too large to be replaced here: use `bash`");
     }
-    let bytes = fs::read(path).map_err(|error| files::missing(path, &error))?;
+    let bytes = files::contents(path)?;
     Ok(Text::decode(bytes).unwrap_or_default())
 }

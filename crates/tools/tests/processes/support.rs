@@ -63,6 +63,7 @@ impl Place {
             outputs: dir.join("outputs"),
             dir,
             cancel: CancellationToken::new(),
+            leave: Arc::new(convoke_tools::door::Freely),
             processes: Arc::<Reaper>::clone(&self.reaper),
             spawner: Arc::new(convoke_tools::doors::Closed),
             directory: Arc::new(convoke_tools::doors::Closed),

@@ -1,0 +1,321 @@
+//! Security cases by their ids, with the real binary: a model that does whatever it is told to, so that only what stands
+//! around it is tried.
+
+use crate::World;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use testkit::{FakeModel, Received, Reply, RepoDir, TempHome};
+
+/// A model that makes these calls, one a step, and then repeats what it was told last.
+fn obeys(calls: Vec<(&'static str, Value)>) -> FakeModel {
+    FakeModel::scripted(move |received| match calls.get(received.step()) {
+        Some((tool, input)) => Reply::calls([(*tool, input.clone())]),
+        None => Reply::text(received.last("tool").unwrap_or_default()),
+    })
+}
+
+fn world(model: FakeModel, settings: Value) -> World {
+    let home = TempHome::new(&model).config_json(settings);
+    World { model, home, repo: RepoDir::new() }
+}
+
+/// What each call was told, in order.
+fn told(world: &World) -> Vec<String> {
+    let last = world.model.last().expect("the model was asked");
+    last.lines().into_iter().filter(|line| line.role == "tool").map(|line| line.text).collect()
+}
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// A server that answers every request with this page, and counts them.
+fn serve(page: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&count);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+                page.len()
+            );
+        }
+    });
+    (format!("http://{address}"), count)
+}
+
+#[test]
+fn t23_a_proxy_of_the_environment_gets_nothing_to_see() {
+    let ((page, asked), (proxy, passed)) = (serve("the page"), serve("the proxy"));
+    let model =
+        obeys(vec![("webfetch", json!({ "url": page })), ("webfetch", json!({ "url": "http://169.254.169.254/" }))]);
+    let permission = json!({ "private_network": { "127.0.0.1": "allow" } });
+    let world = world(model, json!({ "permission": permission }));
+    let mut command = world.command(["run", "look it up"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
+        command.env(name, &proxy);
+    }
+    crate::Done::of(command.output().unwrap()).code(0);
+    let told = told(&world);
+    assert!(told[0].contains("the page"), "{told:#?}");
+    assert!(!told[1].contains("the proxy"), "{told:#?}");
+    assert_eq!((asked.load(Ordering::SeqCst), passed.load(Ordering::SeqCst)), (1, 0));
+}
+
+#[test]
+fn t26_a_file_that_is_denied_is_denied_by_every_name() {
+    let secret = tempfile::tempdir().unwrap();
+    let secret = secret.path().canonicalize().unwrap();
+    fs::write(secret.join("passwd"), "the secret\n").unwrap();
+    let root = format!("/proc/self/root{}/passwd", secret.display());
+    let dots = format!("{0}/../{1}/passwd", secret.display(), secret.file_name().unwrap().to_str().unwrap());
+    let read = |path: &str| ("read", json!({ "filePath": path }));
+    let model = obeys(vec![
+        read(secret.join("passwd").to_str().unwrap()),
+        read("link"),
+        read("folder/passwd"),
+        read(&root),
+        read(&dots),
+        read("hard"),
+        ("grep", json!({ "pattern": "secret", "path": "hard" })),
+        ("edit", json!({ "filePath": "hard", "oldString": "secret", "newString": "x" })),
+    ]);
+    let rule = format!("{}/passwd", secret.display());
+    let permission =
+        json!({ "external_directory": "allow", "read": { rule.clone(): "deny" }, "edit": { rule: "deny" } });
+    let world = world(model, json!({ "permission": permission }));
+    symlink(secret.join("passwd"), world.repo.path().join("link")).unwrap();
+    symlink(&secret, world.repo.path().join("folder")).unwrap();
+    fs::hard_link(secret.join("passwd"), world.repo.path().join("hard")).unwrap();
+    world.convoke(["run", "look"]).code(0);
+    let told = told(&world);
+    assert_eq!(told.len(), 8, "{told:#?}");
+    for (n, told) in told.iter().enumerate() {
+        assert!(!told.contains("the secret"), "call {n}: {told}");
+        assert!(told.contains("the rules deny") || told.contains("left out"), "call {n}: {told}");
+    }
+    assert_eq!(fs::read_to_string(secret.join("passwd")).unwrap(), "the secret\n");
+}
+
+#[test]
+fn t29_nothing_a_repository_configures_for_git_is_executed() {
+    let world = World::with(obeys(vec![
+        ("enter_worktree", json!({ "name": "side" })),
+        ("write", json!({ "filePath": "new.evil", "content": "x" })),
+        ("exit_worktree", json!({ "action": "keep" })),
+    ]));
+    let canaries = tempfile::tempdir().unwrap();
+    let canary = |name: &str| format!("touch {}/{name}; cat", canaries.path().display());
+    let script = canaries.path().join("hooks/all");
+    fs::create_dir(script.parent().unwrap()).unwrap();
+    fs::write(&script, format!("#!/bin/sh\n{}\n", canary("hook"))).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for hook in ["post-checkout", "pre-commit", "post-commit", "reference-transaction", "post-index-change"] {
+        fs::copy(&script, script.with_file_name(hook)).unwrap();
+    }
+    let git = |args: &[&str]| {
+        let done = std::process::Command::new("git").args(args).current_dir(world.repo.path()).output().unwrap();
+        assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    world.repo.write(".gitattributes", "*.evil filter=evil diff=evil\n");
+    world.repo.write("a.evil", "a\n");
+    git(&["init", "--quiet", "--initial-branch", "main"]);
+    git(&["add", "--all"]);
+    let who = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+    git(&[&who[..], &["commit", "--quiet", "--message", "first"]].concat());
+    for (key, value) in [
+        ("core.fsmonitor", canary("fsmonitor")),
+        ("core.hooksPath", script.parent().unwrap().display().to_string()),
+        ("filter.evil.smudge", canary("smudge")),
+        ("filter.evil.clean", canary("clean")),
+        ("filter.evil.process", canary("process")),
+        ("diff.external", canary("external")),
+        ("diff.evil.textconv", canary("textconv")),
+        ("core.sshCommand", canary("ssh")),
+        ("core.editor", canary("editor")),
+        ("core.pager", canary("pager")),
+        ("credential.helper", format!("!{}", canary("credential"))),
+        ("remote.origin.url", format!("ext::sh -c '{}'", canary("remote"))),
+        ("gpg.program", canary("gpg")),
+        ("commit.gpgSign", "true".into()),
+    ] {
+        git(&["config", key, &value]);
+    }
+    world.repo.write("a.evil", "changed\n");
+    let done = world.convoke(["run", "work aside"]).code(0);
+    world.convoke(["worktrees", "list", "--json"]).code(0);
+    let told = told(&world);
+    assert!(told[0].contains("side") && told[1].contains("made"), "{told:#?} {done:#?}");
+    let left: Vec<PathBuf> = fs::read_dir(canaries.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [script.parent().unwrap()], "something was executed");
+}
+
+#[test]
+fn t44_nothing_we_make_can_be_read_by_others_whatever_the_umask() {
+    let world = World::with(obeys(vec![
+        ("bash", json!({ "command": "seq 100000" })),
+        ("write", json!({ "filePath": "made.txt", "content": "x" })),
+    ]));
+    let before: Vec<PathBuf> = files_below(world.home.path());
+    let mut command = world.home.command("sh");
+    command.current_dir(world.repo.path());
+    let script = format!("umask 000; exec {} run work", crate::CONVOKE);
+    let done = command.args(["-c", &script]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut command = world.home.command("sh");
+    let script =
+        format!("umask 000; {0} token add test >/dev/null; exec {0} history --json >/dev/null", crate::CONVOKE);
+    command.current_dir(world.repo.path()).args(["-c", &script]).output().unwrap();
+    let made: Vec<PathBuf> = files_below(world.home.path()).into_iter().filter(|path| !before.contains(path)).collect();
+    assert!(made.len() > 5, "{made:?}");
+    for path in made {
+        // Whatever is behind a folder nobody else may enter is out of reach; so is what has no bits for them.
+        let open = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.mode() & 0o077 != 0);
+        let reached = path.ancestors().take_while(|at| *at != world.home.path()).all(open);
+        assert!(!reached, "{} can be read by others", path.display());
+    }
+}
+
+/// Processes whose command line has these words.
+fn running(words: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(words) && !line.contains("convoke run") {
+            found.push(line);
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn gone_in_five_seconds(words: &str) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !running(words).is_empty() {
+        assert!(Instant::now() < deadline, "still alive: {:?}", running(words));
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn t45_what_hides_from_its_end_is_ended() {
+    for how in ["abort", "kill"] {
+        // A number nobody else sleeps for, as the mark of this test.
+        let mark = format!("86400.{}", std::process::id() * 2 + u32::from(how == "kill"));
+        let hides = format!(
+            "trap '' TERM HUP INT; (setsid sh -c \"trap '' TERM; sleep {mark} & sleep {mark}\" &) ; sleep {mark}"
+        );
+        let model = FakeModel::scripted(move |received: &Received| match received.step() {
+            0 => Reply::calls([("bash", json!({ "command": hides }))]),
+            _ => Reply::text("over"),
+        });
+        let world = world(model, json!({ "permission": "allow" }));
+        let mut child = world.start(["run", "hide"]);
+        let words = format!("sleep {mark}");
+        while running(&words).len() < 3 {
+            assert!(child.try_wait().unwrap().is_none(), "the run ended before its command ran");
+            std::thread::yield_now();
+        }
+        if how == "kill" {
+            rustix::process::kill_process(world.gateway_pid(), rustix::process::Signal::KILL).unwrap();
+        } else {
+            let session = world.convoke(["ps", "--json"]).code(0).json();
+            let id = session["sessions"][0]["sessionId"].as_str().expect("a session").to_owned();
+            world.convoke(["kill", &id]).code(0);
+        }
+        gone_in_five_seconds(&words);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+#[test]
+fn t46_a_key_is_shown_nowhere() {
+    const KEY: &str = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
+    let model = FakeModel::scripted(|received| match received.step() {
+        0 => Reply::calls([("bash", json!({ "command": "env; cat key.txt" }))]),
+        1 => Reply::calls([("read", json!({ "filePath": "key.txt" }))]),
+        2 => Reply::raw(401, format!("{{\"error\":{{\"message\":\"Incorrect API key provided: {KEY}\"}}}}")),
+        _ => Reply::text("never"),
+    });
+    let world = world(model, json!({ "provider": { "fake": { "api_key": KEY } } }));
+    world.repo.write("key.txt", &format!("{KEY}\n"));
+    let mut shown = String::new();
+    let mut keep = |done: crate::Done| {
+        shown.push_str(&done.stdout);
+        shown.push_str(&done.stderr);
+    };
+    let run = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env("OPENAI_API_KEY", KEY).env("RUST_LOG", "trace");
+        crate::Done::of(command.output().unwrap())
+    };
+    let first = run(&["run", "--format", "json", "what is the key?"]);
+    let session = first.lines()[0]["sessionId"].as_str().expect("a session").to_owned();
+    keep(first);
+    for args in [
+        &["history", &session, "--include-tools", "--json"][..],
+        &["config", "show", "--origin", "--json"],
+        &["config", "show"],
+        &["models", "--json"],
+        &["auth", "list", "--json"],
+        &["ps", "--json"],
+    ] {
+        keep(run(args));
+    }
+    assert!(shown.contains("key.txt"), "{shown}");
+    assert!(!shown.contains(KEY), "{}", &shown[shown.find(KEY).unwrap().saturating_sub(200)..]);
+    for path in files_below(world.home.path()) {
+        if path == world.home.config_file() || !path.is_file() {
+            continue;
+        }
+        let bytes = fs::read(&path).unwrap();
+        let found = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+        assert!(!found, "the key is in {}", path.display());
+    }
+}
+
+#[test]
+fn t53_a_model_that_never_stops_is_stopped() {
+    // Another call every time, so that it does not look like a circle.
+    let endless = || {
+        FakeModel::scripted(|received| {
+            Reply::calls([("glob", json!({ "pattern": format!("*{}", received.step()) }))]).usage(1000, 100)
+        })
+    };
+    for (settings, says) in [
+        (json!({ "agent": { "build": { "steps": 5 } } }), "used up its 5 steps"),
+        (json!({ "limits": { "tokens": 20_000 } }), "tokens"),
+        (
+            json!({ "limits": { "costUsd": 0.01 }, "provider": { "fake": { "models": { "test": { "cost": { "input": 1.0, "output": 1.0 } } } } } }),
+            "limits.costUsd",
+        ),
+    ] {
+        let world = world(endless(), settings.clone());
+        let done = world.convoke(["run", "go on"]);
+        assert!(world.model.count() < 60, "{settings}: {} requests", world.model.count());
+        assert!(done.stderr.contains(says), "{settings}: {done:#?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Opening what was judged, and nothing else.
+//!
+//! Rules judge where a path leads ([`super::resolve`]); by the time it is opened, a folder on the way may have become a
+//! symlink. So no symlink is followed here, at the end of a path or on the way, and a folder that was opened is worked
+//! in by its descriptor.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+
+/// For reading. Without waiting: a pipe that nobody writes to would hold it up for ever.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    Ok(enter(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?.into())
+}
+
+/// What is there, without opening it.
+pub(super) fn look(path: &Path) -> io::Result<Metadata> {
+    File::from(enter(path, LOOK)?).metadata()
+}
+
+/// A folder, whatever its path leads to later.
+pub(super) struct Folder(OwnedFd);
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(enter(path, FOLDER)?))
+    }
+
+    /// Makes it where it is missing, with those above it.
+    pub(super) fn make(path: &Path) -> io::Result<Self> {
+        let missing = match Self::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+            done => return done,
+        };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
+        let parent = Self::make(parent)?;
+        match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self(rustix::fs::openat(&parent.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
+    }
+
+    /// A new file; one of that name is never opened.
+    pub(super) fn create(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
+    }
+
+    /// What has that name, a symlink being a symlink.
+    pub(super) fn look(&self, name: &OsStr) -> io::Result<Metadata> {
+        File::from(rustix::fs::openat(&self.0, name, LOOK | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+            .metadata()
+    }
+
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+}
+
+#[cfg(target_os = "linux")]
+const LOOK: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+
+const FOLDER: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens an absolute path without following a symlink anywhere.
+fn enter(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            // An old kernel, or one whose filter of system calls does not know this one.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
+            opened => return Ok(opened?),
+        }
+    }
+    enter_by_steps(path, flags)
+}
+
+fn enter_by_steps(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let mut at = rustix::fs::openat(CWD, "/", FOLDER, Mode::empty())?;
+    let mut steps = path.components().skip(1).peekable();
+    while let Some(step) = steps.next() {
+        let flags = if steps.peek().is_some() { FOLDER } else { flags };
+        at = rustix::fs::openat(&at, step.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    // A symlink itself can be looked at by its descriptor; that is not what anyone here wants.
+    if File::from(at.try_clone()?).metadata()?.is_symlink() {
+        return Err(rustix::io::Errno::LOOP.into());
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn no_symlink_is_followed_at_the_end_or_on_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(dir.join("real/inner")).unwrap();
+        fs::write(dir.join("real/inner/a"), "a").unwrap();
+        symlink("real", dir.join("way")).unwrap();
+        symlink("real/inner/a", dir.join("end")).unwrap();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        for (path, fine) in [("real/inner/a", true), ("way/inner/a", false), ("end", false), ("real/none", false)] {
+            let path = dir.join(path);
+            assert_eq!(open(&path).is_ok(), fine, "{}", path.display());
+            assert_eq!(look(&path).is_ok(), fine, "{}", path.display());
+            assert_eq!(enter_by_steps(&path, flags).is_ok(), fine, "{} by steps", path.display());
+            assert_eq!(enter_by_steps(&path, LOOK | flags).is_ok(), fine, "{} looked at by steps", path.display());
+        }
+        assert!(Folder::make(&dir.join("way/new")).is_err());
+        assert!(!dir.join("real/new").exists());
+        Folder::make(&dir.join("real/new/er")).unwrap().create(OsStr::new("b")).unwrap();
+        assert!(dir.join("real/new/er/b").exists());
+    }
+}
