@@ -116,7 +116,7 @@ pub(crate) const SECTIONS: &[&Section] = &[
     &provider::SECTION,
     &agent::SECTION,
     &permission::SECTION,
-    &crate::SANDBOX_SECTION,
+    &crate::sandbox::SECTION,
     &tools::SECTION,
     &limits::SECTION,
     &hooks::SECTION,
@@ -367,7 +367,7 @@ mod tests {
         check("tls.", tls::KEYS);
         check("worktree.", worktree::KEYS);
         check("compaction.", compaction::KEYS);
-        check("sandbox.", crate::SANDBOX_KEYS);
+        check("sandbox.", crate::sandbox::KEYS);
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn a_whole_file_is_read() {
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
     assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096), ..Default::default() });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
-    assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
+    assert_eq!(config.sandbox.held.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
 }
 
@@ -149,7 +149,7 @@ fn gateways_hooks_and_the_rest_are_read() {
     assert_eq!(config.tls, Some(Tls { cert: "/c.pem".into(), key: "k.pem".into() }));
     assert_eq!(config.organisation.url.as_deref(), Some("https://example.org"));
     assert_eq!(
-        (config.instructions, config.sandbox.mode),
+        (config.instructions, config.sandbox.held.mode),
         (vec!["docs/house.md".to_owned()], Some(SandboxMode::ReadOnly))
     );
     for (word, search) in [("on", Search::On), ("off", Search::Off), ("auto", Search::Auto(10))] {
@@ -501,8 +501,11 @@ fn a_provider_says_how_it_is_asked_and_what_its_models_cost() {
 fn a_file_of_the_wrong_kind_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let paths = Paths::under(home.path());
-    fs::create_dir_all(paths.config_file()).unwrap();
+    fs::create_dir_all(paths.config_file().join("sub")).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.contains("cannot be read"));
+    // An empty directory keeps the place of a file that must not be made.
+    fs::remove_dir(paths.config_file().join("sub")).unwrap();
+    assert!(load(&paths, &env()).is_ok());
     fs::remove_dir(paths.config_file()).unwrap();
     fs::write(paths.config_file(), " ".repeat(LARGEST_FILE as usize + 1)).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.ends_with("larger than 1 MiB"));
@@ -530,4 +533,20 @@ fn how_far_sessions_see_is_read_for_all_and_for_one_agent() {
     assert_eq!(lab.sessions, Some(json!({ "visibility": { "list": "agent" } })));
     assert_eq!((desk.sessions.clone(), desk.isolated), (Some(json!({ "visibility": "all" })), None));
     assert_eq!((&mute.tools, &mute.sessions), (&vec![("sessions".to_owned(), false)], &None));
+}
+
+#[test]
+fn how_far_commands_reach_is_read_for_all_and_for_one_agent() {
+    let config = good(
+        r#"{
+            "sandbox": { "mode": "workspace", "network": false },
+            "agent": { "lab": { "sandbox": { "mode": "off", "network": true } }, "desk": {} }
+        }"#,
+    )
+    .config;
+    assert_eq!(config.sandbox.held, Held { mode: Some(SandboxMode::Workspace), network: Some(false) });
+    assert_eq!(config.agent["lab"].held, Held { mode: Some(SandboxMode::Off), network: Some(true) });
+    assert_eq!(config.agent["desk"].held, Held::default());
+    let error = bad(&[r#"{ "agent": { "lab": { "sandbox": { "mode": "on" } } } }"#]);
+    assert!(error.contains("`agent.lab.sandbox.mode` cannot be `on`"), "{error}");
 }

@@ -64,6 +64,8 @@ mod tests {
             state: State::Ok,
             output: String::new(),
             data: to_raw_value(data).ok(),
+            files: Vec::new(),
+            loads: Vec::new(),
             ms: 0,
             ends_turn: false,
             shutdown: None,

@@ -52,7 +52,6 @@ impl Mode {
                 Rule::new("*", "*", Action::Allow),
                 Rule::new("edit", "*", Action::Deny),
                 Rule::new("edit", "*.md", Action::Allow),
-                Rule::new("bash", "*", Action::Deny),
                 Rule::new("plan_enter", "*", Action::Deny),
             ]),
         }

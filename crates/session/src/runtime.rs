@@ -539,6 +539,7 @@ impl Runtime {
             policy: &role.policy,
             model: &self.inner.model_of(&parent),
             mode: Grant::read(&parent.policy).mode,
+            reach: role.reach,
             letter: run.letter(),
             call: None,
             from: Sender::Person,

@@ -374,6 +374,8 @@ pub struct ToolCx {
     /// What files were before this session changed them.
     pub journal: crate::journal::Journal,
     pub worktrees: crate::worktree::Here,
+    /// What its commands are kept in; nothing unless given.
+    pub confine: Option<Arc<crate::sandbox::Confine>>,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
     /// What is put there is shown to whoever watches, and never kept.

@@ -60,6 +60,7 @@ impl Hook {
             limit: PRINTED,
             spill: None,
             live: None,
+            confine: None,
             input: Some(input.to_string()),
         };
         let finished = stage.processes.run(command, stage.cancel).await;

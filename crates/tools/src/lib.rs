@@ -32,6 +32,7 @@ pub mod plan;
 pub mod process;
 pub mod question;
 pub mod read;
+pub mod sandbox;
 pub mod send_message;
 pub mod session_status;
 pub mod sessions_history;

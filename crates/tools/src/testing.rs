@@ -66,6 +66,7 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(crate::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
             live: crate::process::Live::default(),
         }

@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod db;
 mod demo;
+mod doctor;
 mod history;
 mod hooks;
 mod kill;
@@ -88,6 +89,7 @@ enum Command {
     Token(token::Args),
     Worktrees(worktrees::Args),
     Db(db::Args),
+    Doctor(doctor::Args),
     Demo(demo::Args),
     Completions(completions::Args),
 }
@@ -127,6 +129,7 @@ impl Cli {
             Command::Token(args) => token::run(args),
             Command::Worktrees(args) => worktrees::run(args),
             Command::Db(args) => db::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Completions(args) => completions::run(args),
         }

@@ -18,6 +18,7 @@ mod oversight;
 mod questions;
 mod reads;
 mod rules;
+mod sandbox;
 mod security;
 mod settings;
 mod talks;

@@ -545,6 +545,7 @@ impl Actor {
                 entered: self.row.worktree.clone().filter(|worktree| !worktree.isolated),
                 tenants: doors.clone(),
             },
+            confine: Some(Arc::new(self.role.confine(&self.row.id))),
             todo: self.view.todo().clone(),
             live: Live::default(),
         }
@@ -557,6 +558,7 @@ impl Actor {
             model,
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
+            reach: self.role.reach,
             hops: self.view.answering().map_or(0, |now| now.hops),
             purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,

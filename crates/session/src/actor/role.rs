@@ -13,6 +13,7 @@ use rules::mode::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Session;
+use tools::sandbox::{Confine, Reach};
 use tools::{AgentInfo, AnyTool, Audience};
 
 pub(crate) struct Role {
@@ -21,6 +22,8 @@ pub(crate) struct Role {
     pub(crate) mode: Mode,
     /// Held to what it starts (S3).
     pub(crate) sandboxed: bool,
+    /// How far its commands reach.
+    pub(crate) reach: Reach,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -37,6 +40,7 @@ impl Role {
         let profile = profile.expect("the default agent exists").clone();
         let grant = Grant::read(&row.policy);
         let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents));
+        let reach = grant.reach(&profile, here.loaded.config.sandbox.held);
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
@@ -55,7 +59,19 @@ impl Role {
         let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        Self { worktree: project(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
+        let (worktree, policy) = (project(&dir), Arc::new(policy));
+        Self { worktree, dir, toolbox, here, policy, mode, sandboxed, reach, profile }
+    }
+
+    /// What the commands of a session are kept in.
+    pub(super) fn confine(&self, session: &proto::SessionId) -> Confine {
+        Confine {
+            session: session.clone(),
+            reach: self.reach,
+            dir: self.dir.clone(),
+            worktree: self.worktree.clone(),
+            rules: self.policy.clone(),
+        }
     }
 
     /// What the rules and the mode say to one thing a call wants.

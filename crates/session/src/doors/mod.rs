@@ -36,6 +36,8 @@ pub(crate) struct Caller {
     pub(crate) policy: Arc<Policy>,
     /// Held to what it starts (S3).
     pub(crate) sandboxed: bool,
+    /// How far its commands reach.
+    pub(crate) reach: tools::sandbox::Reach,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
     /// The run whose purse pays for what it causes.

@@ -210,6 +210,7 @@ impl Hooks {
             limit: LONGEST,
             spill: None,
             live: None,
+            confine: None,
             input: Some(input),
         };
         match self.processes.run(command, cancel).await {

@@ -53,6 +53,11 @@ struct Facts {
     timed_out: bool,
     bytes: u64,
     ms: u64,
+    /// How far it reached: `off`, `read-only` or `workspace`.
+    sandbox: &'static str,
+    /// What of its sandbox was not enforced, or had to be put right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 #[async_trait]
@@ -82,8 +87,11 @@ impl Tool for Bash {
         if finished.cancelled {
             return Err(Error::Cancelled);
         }
-        let facts = facts(&finished);
-        let end = ending(&finished, args.timeout());
+        let facts = facts(&finished, cx);
+        let mut end = ending(&finished, args.timeout());
+        if let Some(notice) = &finished.notice {
+            end.push_str(&format!("\n({notice})"));
+        }
         let printed = printed(finished, spill, cx).await?;
         let printed = printed.trim_end();
         let text = if printed.is_empty() { format!("(no output)\n{end}") } else { format!("{printed}\n\n{end}") };
@@ -112,6 +120,7 @@ impl Args {
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
             live: Some(cx.live.clone()),
+            confine: cx.confine.clone(),
             input: None,
         }
     }
@@ -131,18 +140,22 @@ async fn start(args: &Args, cx: &ToolCx) -> Result<Output, Error> {
 
 fn broken(error: process::Error) -> Error {
     match error {
-        process::Error::Start { .. } | process::Error::Lost { .. } => Error::tell(error.to_string()),
+        process::Error::Start { .. } | process::Error::Refused { .. } | process::Error::Lost { .. } => {
+            Error::tell(error.to_string())
+        }
         process::Error::Reaper(_) => Error::Broken { tool: "bash", source: Box::new(error) },
     }
 }
 
-fn facts(finished: &Finished) -> Facts {
+fn facts(finished: &Finished, cx: &ToolCx) -> Facts {
     Facts {
         exit_code: finished.code,
         signal: finished.signal,
         timed_out: finished.timed_out,
         bytes: finished.total,
         ms: finished.ms,
+        sandbox: cx.confine.as_ref().map_or("off", |confine| confine.reach.mode.as_str()),
+        notice: finished.notice.clone(),
     }
 }
 

@@ -89,6 +89,7 @@ impl Git {
             limit: ANSWER,
             spill: None,
             live: None,
+            confine: None,
             // With an input, if an empty one, warnings do not get between the lines of an answer.
             input: Some(String::new()),
         };

@@ -180,6 +180,7 @@ mod tests {
             limit: 0,
             spill: None,
             live: None,
+            confine: None,
             input: None,
         }
     }

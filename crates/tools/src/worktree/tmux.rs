@@ -42,6 +42,7 @@ async fn tmux(processes: &dyn Processes, args: &[&str]) -> Option<String> {
         limit: 64 << 10,
         spill: None,
         live: None,
+        confine: None,
         input: Some(String::new()),
     };
     let finished = processes.run(command, &CancellationToken::new()).await.ok()?;

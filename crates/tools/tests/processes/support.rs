@@ -33,6 +33,7 @@ impl Place {
             limit: 50 << 10,
             spill: None,
             live: None,
+            confine: None,
             input: None,
         }
     }
@@ -78,6 +79,7 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(convoke_tools::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
             live: convoke_tools::process::Live::default(),
         };
@@ -95,7 +97,7 @@ pub(crate) fn text(finished: &Finished) -> String {
     String::from_utf8_lossy(&finished.output).into_owned()
 }
 
-fn processes_with(mark: &str) -> usize {
+pub(crate) fn processes_with(mark: &str) -> usize {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter(|pid| {
         std::fs::read(pid.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
@@ -130,6 +132,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         limit: 1024,
         spill: None,
         live: None,
+        confine: None,
         input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });
