@@ -12,6 +12,7 @@ pub mod key;
 pub mod letter;
 pub mod message;
 pub mod methods;
+pub mod model;
 pub mod nearest;
 pub mod rule;
 pub mod run;

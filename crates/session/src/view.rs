@@ -41,6 +41,8 @@ pub struct View {
     known: Arc<BTreeMap<String, SessionId>>,
     /// Deferred tools that were loaded, in that order.
     loaded: Arc<Vec<String>>,
+    /// Those that a result describes which is still sent, with its place.
+    described: Arc<Vec<(u64, String)>>,
     told: Option<Told>,
     /// What the session wrote down as left to do.
     todo: Arc<Vec<Todo>>,
@@ -151,7 +153,7 @@ impl View {
             Entry::Reply(reply) => self.replied(seq, reply),
             Entry::Started(started) => self.set(&started.call, OpenState::Running),
             Entry::Waiting(waiting) => self.waits(waiting),
-            Entry::Result(result) => self.settled(result),
+            Entry::Result(result) => self.settled(seq, result),
             Entry::Compaction(compaction) => self.compacted(compaction),
             Entry::Ended(ended) if self.answering().is_some_and(|now| now.run != ended.run) => {}
             Entry::Ended(_) => {
@@ -164,7 +166,10 @@ impl View {
                 if let Some(agent) = &switch.agent {
                     self.runs_as(agent);
                 }
-                self.model = switch.model.clone().or(self.model.take());
+                if let Some(choice) = &switch.model {
+                    let before = self.model.take().unwrap_or_default();
+                    self.model = Some(proto::model::chosen(Some(choice), || before));
+                }
                 self.paused = switch.paused.unwrap_or(self.paused);
                 self.plan = switch.plan.as_deref().map(Arc::from).or(self.plan.take());
             }
@@ -196,6 +201,7 @@ impl View {
             self.room = Room::Summed;
             (self.context, self.came) = (compaction.tokens, 0);
             self.kept = from;
+            Arc::make_mut(&mut self.described).retain(|(seq, _)| *seq >= from);
             // Everything is sent anew, so the list can be as well.
             self.told = None;
         }
@@ -330,7 +336,10 @@ impl View {
         self.set(&waiting.call, OpenState::Waiting(Arc::new(waiting.clone())));
     }
 
-    fn settled(&mut self, result: &CallResult) {
+    fn settled(&mut self, seq: u64, result: &CallResult) {
+        if !result.loads.is_empty() {
+            Arc::make_mut(&mut self.described).extend(result.loads.iter().map(|name| (seq, name.clone())));
+        }
         self.open.retain(|open| open.call.id != result.call);
         match result.shutdown {
             Some(true) => self.closing = true,
@@ -450,6 +459,12 @@ impl View {
     /// Deferred tools that were loaded, in that order.
     pub fn loaded(&self) -> &[String] {
         &self.loaded
+    }
+
+    /// Those of them that no result describes which is still sent.
+    pub fn loaded_unseen(&self) -> Vec<String> {
+        let seen = |name: &&String| self.described.iter().any(|(_, described)| described == *name);
+        self.loaded.iter().filter(|name| !seen(name)).cloned().collect()
     }
 
     /// What the session wrote down as left to do.

@@ -10,6 +10,7 @@ mod crash;
 mod doors;
 mod hooks;
 mod messages;
+mod minds;
 mod neighbours;
 mod oversight;
 mod reads;

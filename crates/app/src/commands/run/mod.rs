@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// The model to use, as PROVIDER/MODEL
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
+    /// How the model is asked: one of its variants, such as `high`
+    #[arg(long, visible_alias = "thinking", value_name = "VARIANT")]
+    variant: Option<String>,
     /// The agent to ask
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
@@ -112,7 +115,8 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
     let files = files::read(&args.files)?;
     let text = input::prompt(&args.prompt)?;
     home.warn();
-    let (model, agent, label) = (args.model, args.agent, args.label);
+    let model = proto::model::choice(args.model, args.variant.as_deref());
+    let (agent, label) = (args.agent, args.label);
     Ok((home, Request { text, files, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
 }
 
