@@ -495,15 +495,16 @@ fn t47_only_listed_variables_get_inside() {
     assert_eq!(room.ok(WORKSPACE, "echo $TMPDIR"), "/tmp\n");
 }
 
-/// The first process in the sandbox of a room, by the name it has out here.
-fn first_inside(room: &Room) -> Pid {
+/// Whoever watches over the sandbox of a room, and the first process in it.
+fn first_inside(room: &Room) -> (Pid, Pid) {
     let work = room.work.display().to_string();
     let mut pids =
         std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let line = |pid: &String| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let outer = pids.find(|pid| String::from_utf8_lossy(&line(pid)).contains(&work)).unwrap();
     let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
-    Pid::from_raw(children.trim().parse().unwrap()).unwrap()
+    let pid = |text: &str| Pid::from_raw(text.trim().parse().unwrap()).unwrap();
+    (pid(&outer), pid(&children))
 }
 
 fn a_killed_sandbox_is_replaced() {
@@ -511,10 +512,14 @@ fn a_killed_sandbox_is_replaced() {
     block_on(async {
         room.run(WORKSPACE, "touch /dev/shm/mine").await.unwrap();
         assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm").await.unwrap()), "mine\n");
-        let inside = first_inside(&room);
+        let (outer, inside) = first_inside(&room);
         kill_process(inside, Signal::KILL).unwrap();
-        let line = format!("/proc/{}/cmdline", inside.as_raw_nonzero());
-        within(SOON, "it is dead", || std::fs::read(&line).unwrap_or_default().is_empty());
+        // Both have the socket, and not before it is closed does anybody notice.
+        let ended = |pid: Pid| {
+            let line = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+            line.is_err() || line.is_ok_and(|line| line.contains(") Z"))
+        };
+        within(SOON, "both are dead", || ended(inside) && ended(outer));
         assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm; echo fine").await.unwrap()), "fine\n");
     });
 }
