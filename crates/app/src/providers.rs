@@ -77,6 +77,10 @@ fn setup(provider: &config::Provider) -> Setup {
         headers: provider.headers.clone(),
         models: provider.models.iter().map(|(name, limits)| (name.clone(), about(limits))).collect(),
         concurrency: provider.concurrency,
+        per_minute: llm::PerMinute {
+            requests: provider.limits.requests_per_minute,
+            tokens: provider.limits.tokens_per_minute,
+        },
         retries: provider.retries,
     }
 }
@@ -89,6 +93,18 @@ fn wire(wire: config::Wire) -> Wire {
     }
 }
 
+fn effort(effort: config::Effort) -> llm::Effort {
+    match effort {
+        config::Effort::Low => llm::Effort::Low,
+        config::Effort::Medium => llm::Effort::Medium,
+        config::Effort::High => llm::Effort::High,
+    }
+}
+
+fn asked(variant: &config::Variant) -> llm::Variant {
+    llm::Variant { effort: variant.effort.map(effort), budget: variant.budget, output: variant.output }
+}
+
 fn about(limits: &config::ModelLimits) -> About {
     let cost = |cost: config::Cost| llm::Cost {
         input: cost.input,
@@ -96,17 +112,19 @@ fn about(limits: &config::ModelLimits) -> About {
         cache_read: cost.cache_read,
         cache_write: cost.cache_write,
     };
-    let effort = |effort| match effort {
-        config::Effort::Low => llm::Effort::Low,
-        config::Effort::Medium => llm::Effort::Medium,
-        config::Effort::High => llm::Effort::High,
-    };
     About {
         context: limits.context,
         output: limits.output,
+        reasoning: limits.reasoning.map(|reasoning| match reasoning {
+            config::Reasoning::None => llm::Reasoning::None,
+            config::Reasoning::Budget => llm::Reasoning::Budget,
+            config::Reasoning::Effort => llm::Reasoning::Effort,
+        }),
+        variants: limits.variants.iter().map(|(name, variant)| (name.clone(), asked(variant))).collect(),
         cost: limits.cost.map(cost),
         effort: limits.effort.map(effort),
         images: limits.images,
+        defers: limits.defers,
     }
 }
 

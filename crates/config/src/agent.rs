@@ -71,7 +71,7 @@ pub(crate) const SECTION: Section = Section {
         ),
         setting("agent.<name>.prompt", Kind::Text, "a general one", "what it is told first"),
         setting("agent.<name>.model", Kind::Text, "`model`", "as `provider/model`"),
-        setting("agent.<name>.variant", Kind::Text, "none", "accepted, with a warning: nothing uses it yet"),
+        setting("agent.<name>.variant", Kind::Text, "none", "how its model is asked, such as `high`"),
         setting("agent.<name>.temperature", Kind::Number, "the server's", "0 to 2"),
         setting("agent.<name>.top_p", Kind::Number, "the server's", "0 to 1"),
         setting(
@@ -108,10 +108,7 @@ impl Agent {
             let node = &field.node;
             match field.key.as_str() {
                 "model" => agent.model = Some(model(node)?),
-                "variant" => {
-                    agent.variant = owned(node)?;
-                    notes.warn(field, format_args!("`{}` is accepted, but nothing uses it yet", node.path));
-                }
+                "variant" => agent.variant = owned(node)?,
                 "temperature" => agent.temperature = Some(node.number(0.0, 2.0)?),
                 "top_p" => agent.top_p = Some(node.number(0.0, 1.0)?),
                 "prompt" => agent.prompt = owned(node)?,

@@ -70,7 +70,7 @@ pub use organisation::Organisation;
 pub use paths::Paths;
 pub use peers::{Inbound, Peer};
 pub use permission::{Ceilings, Placed};
-pub use provider::{Cost, Effort, ModelLimits, Provider, VENDORS, Wire};
+pub use provider::{Cost, Effort, ModelLimits, Pace, Provider, Reasoning, VENDORS, Variant, Wire};
 pub use reference::{reference, schema};
 pub use secret::Secret;
 pub use show::Shown;

@@ -27,8 +27,19 @@ pub struct Provider {
     pub models: BTreeMap<String, ModelLimits>,
     /// Requests under way at once; unset: as many as there are run slots.
     pub concurrency: Option<u32>,
+    /// What may be asked in a minute.
+    pub limits: Pace,
     /// How often a request is tried again when the server is busy or cannot be reached; unset: 5.
     pub retries: Option<u32>,
+}
+
+/// How fast a provider may be asked; unset: as fast as it answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pace {
+    pub requests_per_minute: Option<u32>,
+    /// Read and written, without what comes from the cache.
+    pub tokens_per_minute: Option<u64>,
 }
 
 /// How requests and streams are written.
@@ -44,7 +55,7 @@ pub enum Wire {
 }
 
 /// What a model can take and what it costs, where that differs from what the catalogue says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ModelLimits {
     /// Tokens of its window.
     pub context: Option<u64>,
@@ -53,8 +64,35 @@ pub struct ModelLimits {
     pub cost: Option<Cost>,
     /// How much it thinks before it answers; unset: as its server likes.
     pub effort: Option<Effort>,
+    /// How it is told to think.
+    pub reasoning: Option<Reasoning>,
     /// It can be shown images.
     pub images: Option<bool>,
+    /// Its server takes tools that the model does not see before it is pointed at them.
+    pub defers: Option<bool>,
+    /// Ways it can be asked, by a name of their own.
+    pub variants: BTreeMap<String, Variant>,
+}
+
+/// How a model is told to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reasoning {
+    None,
+    /// By a number of tokens.
+    Budget,
+    /// By a word.
+    Effort,
+}
+
+/// A way to ask a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Variant {
+    pub effort: Option<Effort>,
+    /// Tokens to think with.
+    pub budget: Option<u64>,
+    /// Tokens of the longest answer.
+    pub output: Option<u64>,
 }
 
 /// Dollars for a million tokens.
@@ -82,18 +120,29 @@ const WIRES: &[(&str, Wire)] =
     &[("anthropic", Wire::Anthropic), ("openai-responses", Wire::OpenaiResponses), ("openai-chat", Wire::OpenaiChat)];
 const EFFORTS: &[(&str, Effort)] = &[("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
 pub(crate) const KEYS: &[&str] =
-    &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "retries"];
-pub(crate) const MODEL_KEYS: &[&str] = &["context", "output", "cost", "effort", "images"];
+    &["wire", "base_url", "api_key", "api_key_command", "headers", "models", "concurrency", "limits", "retries"];
+pub(crate) const LIMIT_KEYS: &[&str] = &["concurrency", "requestsPerMinute", "tokensPerMinute"];
+const REASONINGS: &[(&str, Reasoning)] =
+    &[("none", Reasoning::None), ("budget", Reasoning::Budget), ("effort", Reasoning::Effort)];
+pub(crate) const MODEL_KEYS: &[&str] =
+    &["context", "output", "cost", "effort", "reasoning", "images", "defers", "variants"];
+const VARIANT_KEYS: &[&str] = &["effort", "budget", "output"];
 const COST_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
 
 /// More requests at once than any vendor takes from one user.
 const MOST_AT_ONCE: u64 = 10_000;
+
+/// The same in a minute.
+const MOST_A_MINUTE: u64 = 1_000_000;
 
 /// A8: at most so many.
 const MOST_RETRIES: u64 = 5;
 
 /// Dollars for a million tokens; ten times what the dearest model ever asked.
 const HIGHEST_PRICE: f64 = 10_000.0;
+
+/// What servers want at least.
+const LEAST_BUDGET: u64 = 1_024;
 
 /// Above any model there is; a longer number is a slip of the finger.
 const MOST_TOKENS: u64 = 1_000_000_000;
@@ -124,6 +173,14 @@ pub(crate) const SECTION: Section = Section {
         setting("provider.<name>.api_key_command", Kind::Text, "none", "a command that prints the key"),
         setting("provider.<name>.headers", Kind::Any, "none", "sent with every request; values are never shown"),
         setting("provider.<name>.concurrency", Kind::Whole, "no limit of its own", "requests under way at once"),
+        setting("provider.<name>.limits.concurrency", Kind::Whole, "no limit of its own", "the same as `concurrency`"),
+        setting("provider.<name>.limits.requestsPerMinute", Kind::Whole, "no limit", "requests begun in a minute"),
+        setting(
+            "provider.<name>.limits.tokensPerMinute",
+            Kind::Whole,
+            "no limit",
+            "tokens read and written in a minute, without what comes from the cache",
+        ),
         setting("provider.<name>.retries", Kind::Whole, "5", "how often a request is tried again, 0 to 5"),
         setting("provider.<name>.models.<model>.context", Kind::Whole, "the catalogue's", "tokens of its window"),
         setting(
@@ -143,6 +200,24 @@ pub(crate) const SECTION: Section = Section {
             Kind::Choice(&["low", "medium", "high"]),
             "the server's",
             "how much it thinks before it answers",
+        ),
+        setting(
+            "provider.<name>.models.<model>.reasoning",
+            Kind::Choice(&["none", "budget", "effort"]),
+            "the catalogue's",
+            "how it is told to think: not at all, by a number of tokens, or by a word",
+        ),
+        setting(
+            "provider.<name>.models.<model>.defers",
+            Kind::Flag,
+            "the catalogue's, at the vendor's own address",
+            "whether its server (wire `anthropic`) takes tools with `defer_loading`, so that loading one keeps its cache",
+        ),
+        setting(
+            "provider.<name>.models.<model>.variants",
+            Kind::Any,
+            "`low`, `medium` and `high` for a model that thinks",
+            "ways to ask it, by names of your own: `{ \"deep\": { \"effort\", \"budget\", \"output\" } }`",
         ),
         setting(
             "provider.<name>.models.<model>.images",
@@ -166,6 +241,7 @@ impl Provider {
                 "headers" => read.headers = read_headers(&field.node)?,
                 "models" => read.models = read_models(&field.node, notes)?,
                 "concurrency" => read.concurrency = Some(count(&field.node, 1, MOST_AT_ONCE)?),
+                "limits" => read_limits(&mut read, &field.node, notes)?,
                 "retries" => read.retries = Some(count(&field.node, 0, MOST_RETRIES)?),
                 _ => notes.unknown(field, KEYS),
             }
@@ -177,6 +253,18 @@ impl Provider {
         }
         Ok(read)
     }
+}
+
+fn read_limits(read: &mut Provider, node: &Node, notes: &mut Notes) -> Result<(), Error> {
+    for field in node.fields()? {
+        match field.key.as_str() {
+            "concurrency" => read.concurrency = Some(count(&field.node, 1, MOST_AT_ONCE)?),
+            "requestsPerMinute" => read.limits.requests_per_minute = Some(count(&field.node, 1, MOST_A_MINUTE)?),
+            "tokensPerMinute" => read.limits.tokens_per_minute = Some(field.node.whole(1, MOST_TOKENS)?),
+            _ => notes.unknown(field, LIMIT_KEYS),
+        }
+    }
+    Ok(())
 }
 
 fn count(node: &Node, least: u64, most: u64) -> Result<u32, Error> {
@@ -219,13 +307,33 @@ fn read_models(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, ModelL
                 "output" => limits.output = Some(field.node.whole(1, MOST_TOKENS)?),
                 "cost" => limits.cost = Some(read_cost(&field.node, notes)?),
                 "effort" => limits.effort = Some(field.node.choice(EFFORTS)?),
+                "reasoning" => limits.reasoning = Some(field.node.choice(REASONINGS)?),
                 "images" => limits.images = Some(field.node.flag()?),
+                "defers" => limits.defers = Some(field.node.flag()?),
+                "variants" => limits.variants = read_variants(&field.node, notes)?,
                 _ => notes.unknown(field, MODEL_KEYS),
             }
         }
         models.insert(model.key.clone(), limits);
     }
     Ok(models)
+}
+
+fn read_variants(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Variant>, Error> {
+    let mut variants = BTreeMap::new();
+    for named in node.fields()? {
+        let mut variant = Variant::default();
+        for field in named.node.fields()? {
+            match field.key.as_str() {
+                "effort" => variant.effort = Some(field.node.choice(EFFORTS)?),
+                "budget" => variant.budget = Some(field.node.whole(LEAST_BUDGET, MOST_TOKENS)?),
+                "output" => variant.output = Some(field.node.whole(1, MOST_TOKENS)?),
+                _ => notes.unknown(field, VARIANT_KEYS),
+            }
+        }
+        variants.insert(named.key.clone(), variant);
+    }
+    Ok(variants)
 }
 
 fn read_cost(node: &Node, notes: &mut Notes) -> Result<Cost, Error> {
@@ -253,6 +361,7 @@ impl fmt::Debug for Provider {
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .field("models", &self.models)
             .field("concurrency", &self.concurrency)
+            .field("limits", &self.limits)
             .field("retries", &self.retries)
             .finish()
     }

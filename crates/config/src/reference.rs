@@ -361,6 +361,7 @@ mod tests {
         check("tools.", tools::KEYS);
         check("hooks.", hooks::EVENTS);
         check("provider.<name>.", provider::KEYS);
+        check("provider.<name>.limits.", provider::LIMIT_KEYS);
         check("provider.<name>.models.<model>.", provider::MODEL_KEYS);
         check("peers[].", peers::KEYS);
         check("tls.", tls::KEYS);

@@ -14,13 +14,15 @@ pub mod catalogue;
 mod model;
 pub mod models;
 pub mod offline;
+pub mod pace;
 pub mod retry;
 pub mod vendors;
 pub mod wire;
 
-pub use model::{Cost, Effort, Model, Reasoning};
+pub use model::{Cost, Effort, Model, Reasoning, Variant};
 pub use models::{Configured, Limits, Listed, Models, Unknown};
 pub use offline::Offline;
+pub use pace::{PerMinute, Wait};
 pub use wire::{Anthropic, Auth, Endpoint, Key, OpenAiChat, OpenAiResponses, Wire};
 
 /// A model's server, or something that stands for one.
@@ -41,6 +43,12 @@ pub trait Provider: Send + Sync {
 
     /// The list of tools in this wire's format; cached by the caller while the list stays the same.
     fn encode_tools(&self, tools: &[ToolSpec]) -> Bytes;
+
+    /// Takes a turn with a server that is asked only so often, or says how long to wait before looking again. Asked before
+    /// everything else, so that a wait holds nothing.
+    fn pace(&self, _request: &Request) -> Result<(), Wait> {
+        Ok(())
+    }
 
     /// Waits until this server may be asked, where it takes only so many requests at once. Asked before a run slot is
     /// taken, so that a crowd before one server does not sit on the slots of others.
@@ -104,6 +112,8 @@ pub struct ToolSpec {
     pub name: String,
     pub description: String,
     pub schema: Box<RawValue>,
+    /// Not shown before a result points at it; only for models that can defer ([`Model::defers`]).
+    pub deferred: bool,
 }
 
 /// A message of the conversation, as every wire can say it.
@@ -150,6 +160,10 @@ pub struct ResultRef<'a> {
     pub tool: &'a str,
     pub output: &'a str,
     pub failed: bool,
+    /// What it brought to look at.
+    pub files: Vec<FileRef<'a>>,
+    /// Deferred tools that are shown from here on. They are pointed at, and described nowhere in `output`.
+    pub shows: &'a [String],
 }
 
 /// Something to look at, in base64.

@@ -2,6 +2,7 @@
 
 use proto::Usage;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One model of a provider.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -15,8 +16,14 @@ pub struct Model {
     pub cost: Option<Cost>,
     pub reasoning: Reasoning,
     pub effort: Option<Effort>,
+    /// Tokens it may think with, where somebody said a number.
+    pub budget: Option<u64>,
+    /// Ways it can be asked, beside its usual one.
+    pub variants: BTreeMap<String, Variant>,
     /// It can be shown images.
     pub images: bool,
+    /// Its server takes tools that the model does not see before it is pointed at them.
+    pub defers: bool,
 }
 
 impl Model {
@@ -24,6 +31,41 @@ impl Model {
     pub fn new(name: impl Into<String>, context: u64, output: u64) -> Self {
         Self { name: name.into(), context, output, ..Self::default() }
     }
+
+    /// The variants it can be asked in: those that are set, and for a model that thinks how hard.
+    pub fn variants(&self) -> BTreeMap<String, Variant> {
+        let levels = Effort::ALL.iter().filter(|_| self.reasoning != Reasoning::None);
+        let level =
+            |effort: &Effort| (effort.as_str().to_owned(), Variant { effort: Some(*effort), ..Variant::default() });
+        levels.map(level).chain(self.variants.clone()).collect()
+    }
+
+    /// The same model asked in a variant; `None` if it has none of that name.
+    pub fn in_variant(mut self, name: &str) -> Option<Self> {
+        let Variant { effort, budget, output } = self.variants().remove(name)?;
+        (self.effort, self.budget) = (effort.or(self.effort), budget);
+        self.output = output.unwrap_or(self.output);
+        if self.reasoning == Reasoning::None {
+            // Whoever set it knows how the server wants to be told.
+            self.reasoning = if budget.is_some() { Reasoning::Budget } else { Reasoning::Effort };
+        }
+        Some(self)
+    }
+
+    /// Tokens it is to think with, by what is said of that.
+    pub(crate) fn thinks_with(&self) -> Option<u64> {
+        self.budget.or(self.effort.map(Effort::budget))
+    }
+}
+
+/// A way to ask a model, by a name of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Variant {
+    pub effort: Option<Effort>,
+    /// Tokens to think with, for models that are told a number.
+    pub budget: Option<u64>,
+    /// The longest answer, in tokens.
+    pub output: Option<u64>,
 }
 
 /// Dollars for a million tokens.
@@ -75,6 +117,8 @@ pub enum Effort {
 }
 
 impl Effort {
+    pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",

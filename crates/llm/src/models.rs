@@ -47,13 +47,15 @@ pub struct Configured {
     pub key: Source,
     /// What is known about its models beside what is set.
     pub catalogue: Arc<Catalogue>,
+    /// Its server is the vendor's own, and can do what the catalogue says of the vendor's models.
+    pub at_home: bool,
 }
 
 impl Configured {
     /// A provider of which nothing is known: it takes any name.
     pub fn new(provider: Arc<dyn Provider>, defaults: Limits) -> Self {
         let (models, catalogue) = (BTreeMap::new(), Arc::default());
-        Self { provider, models, defaults, wire: None, key: Source::None, catalogue }
+        Self { provider, models, defaults, wire: None, key: Source::None, catalogue, at_home: false }
     }
 }
 
@@ -71,6 +73,8 @@ pub struct Listed {
     /// Dollars for a million tokens.
     pub cost: Option<Cost>,
     pub reasoning: bool,
+    /// What may stand behind `#` in its name.
+    pub variants: Vec<String>,
     pub images: bool,
     /// `none`, `env:VARIABLE`, `config`, `file` or `command`.
     pub key: String,
@@ -98,8 +102,24 @@ impl Models {
         Self { providers, offline: Arc::new(Offline::new(scripts)) }
     }
 
-    /// The provider of `provider/model` and what is known about the model. A model's own name may contain `/`.
-    pub fn resolve(&self, name: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
+    /// The provider of `provider/model` and what is known about the model, in the variant behind `#` if there is one.
+    pub fn resolve(&self, choice: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
+        let (name, variant) = proto::model::split(choice);
+        let (provider, model) = self.find(name)?;
+        let Some(variant) = variant else { return Ok((provider, model)) };
+        let candidates: Vec<String> = model.variants().into_keys().map(|known| format!("{name}#{known}")).collect();
+        model.in_variant(variant).map(|model| (provider, model)).ok_or_else(|| {
+            let shown: String = variant.chars().take(40).collect();
+            let message = match candidates.is_empty() {
+                true => format!("model `{name}` knows no variants, so none is called `{shown}`"),
+                false => format!("model `{name}` has no variant `{shown}`"),
+            };
+            Unknown { message, candidates }
+        })
+    }
+
+    /// A model by its plain name, which may contain `/`.
+    fn find(&self, name: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
         // Whatever somebody sends is named again in the refusal: not all of it.
         if name.chars().count() > LONGEST {
             let start: String = name.chars().take(40).collect();
@@ -143,12 +163,13 @@ impl Models {
         Some(Listed {
             wire: configured.and_then(|configured| configured.wire).map_or(OFFLINE, Wire::as_str),
             key: configured.map(|configured| &configured.key).unwrap_or(&Source::None).to_string(),
-            model: model.name,
             context: model.context,
             output: model.output,
             cost: model.cost,
             reasoning: model.reasoning != Reasoning::None,
+            variants: model.variants().into_keys().collect(),
             images: model.images,
+            model: model.name,
             name,
             provider,
         })
@@ -173,7 +194,10 @@ impl Configured {
     fn model(&self, provider: &str, name: &str) -> Option<Model> {
         match self.models.get(name) {
             Some(model) => Some(model.clone()),
-            None if self.models.is_empty() => Some(self.catalogue.model(provider, name, self.defaults)),
+            None if self.models.is_empty() => {
+                let model = self.catalogue.model(provider, name, self.defaults);
+                Some(Model { defers: model.defers && self.at_home, ..model })
+            }
             None => None,
         }
     }
@@ -272,5 +296,27 @@ mod tests {
         check_unknown("large", "`provider/model`", "acme/large");
         check_unknown("anthropic/large", "set `ANTHROPIC_API_KEY`", "acme/large");
         check_unknown("acme/", "`provider/model`", "acme/large");
+    }
+
+    #[test]
+    fn a_variant_is_how_hard_a_model_thinks_or_what_was_set() {
+        let catalogue = Arc::new(Catalogue::embedded());
+        let quick = crate::Variant { budget: Some(2_000), output: Some(500), ..Default::default() };
+        let about = vendors::About { variants: [("quick".to_owned(), quick)].into(), ..Default::default() };
+        let names = ["claude-haiku-4-5", "x"].map(|name| (name.to_owned(), about.clone()));
+        let setup = vendors::Setup { models: names.into(), ..Default::default() };
+        let mut providers = BTreeMap::from([("anthropic".to_owned(), setup.build("anthropic", &catalogue))]);
+        providers.insert("any".to_owned(), configured(&[]));
+        let models = Models::new(PathBuf::new(), providers);
+        let asked = |name: &str| models.resolve(name).map(|(_, model)| model).map_err(|unknown| unknown.to_string());
+        let high = asked("anthropic/claude-haiku-4-5#high").unwrap();
+        assert_eq!((high.name.as_str(), high.thinks_with()), ("claude-haiku-4-5", Some(28_000)));
+        let quick = asked("anthropic/x#quick").unwrap();
+        assert_eq!((quick.thinks_with(), quick.output, quick.reasoning), (Some(2_000), 500, Reasoning::Budget));
+        assert_eq!(asked("anthropic/x#high"), Err("model `anthropic/x` has no variant `high`".to_owned()));
+        assert!(asked("any/thing#high").unwrap_err().contains("`any/thing` knows no variants"));
+        let unknown = models.resolve("anthropic/claude-haiku-4-5#huge").err().unwrap();
+        let known = ["high", "low", "medium", "quick"].map(|name| format!("anthropic/claude-haiku-4-5#{name}"));
+        assert_eq!(unknown.candidates, known);
     }
 }

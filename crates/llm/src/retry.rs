@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A server that asks for more patience than this gets none: the person is told instead.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60 * 60);
 
 /// How long to wait before the call is made again, or `None` if that would not help. `tried`: how often it was made
 /// again already, of at most `most`; `dice` is between 0 and 1 and spreads those who failed together.

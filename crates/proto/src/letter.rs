@@ -355,7 +355,7 @@ pub enum Reason {
     Shutdown,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Switch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -380,6 +380,9 @@ pub struct Switch {
     /// Starts nothing from here on, or goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
+    /// What it cost to find the title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Usage>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

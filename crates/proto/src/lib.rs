@@ -13,6 +13,7 @@ pub mod key;
 pub mod letter;
 pub mod message;
 pub mod methods;
+pub mod model;
 pub mod nearest;
 pub mod question;
 pub mod rule;

@@ -413,6 +413,9 @@ pub struct SessionInfo {
     pub title: Option<String>,
     pub cwd: String,
     pub model: String,
+    /// How hard the model is to think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<String>,
     pub context_tokens: u64,
     pub total_tokens: u64,
     pub estimated_cost_usd: f64,
@@ -468,6 +471,9 @@ pub struct CreateInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model is to think: one of its variants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Directory>")]
     pub cwd: Option<String>,
@@ -499,6 +505,9 @@ pub struct PatchInput {
     pub agent_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model is to think: one of its variants; an empty one is as its server likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
     /// Among the sessions of its agent; an empty one takes it away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Label>")]
@@ -564,6 +573,9 @@ pub struct AgentInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model is to think: one of its variants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
     /// Of a new session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Directory>")]
@@ -672,6 +684,9 @@ pub struct ChatInput {
     pub agent_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model is to think: one of its variants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
     /// What becomes of it while a run is under way.
     #[serde(default)]
     pub queue: Queue,
@@ -711,6 +726,9 @@ pub struct SpawnInput {
     pub label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model is to think: one of its variants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Directory>")]
     pub cwd: Option<String>,
@@ -811,6 +829,9 @@ pub struct StatusReport {
     pub kind: String,
     pub channel: String,
     pub model: String,
+    /// How hard the model is to think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<String>,
     pub status: Status,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
@@ -1015,6 +1036,9 @@ pub struct AgentRow {
     pub mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How its model is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     pub native: bool,
     pub hidden: bool,
 }

@@ -3,7 +3,6 @@
 //! Only what goes on across steps counts: calls of one reply were thought of together. Something new that comes in ends
 //! the circle, since the same call may well be right then.
 
-use proto::CallId;
 use proto::entry::{Call, CallResult};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,9 +19,11 @@ const REMEMBERED: usize = TIMES * LONGEST * 4;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Made(Vec<One>);
 
-#[derive(Debug, Clone)]
+/// Nothing in it is on the heap: the view is copied for every commit, and this with it.
+#[derive(Debug, Clone, Copy)]
 struct One {
-    id: CallId,
+    /// A print of the call's id.
+    id: u64,
     step: u32,
     what: u64,
     outcome: Option<u64>,
@@ -33,11 +34,12 @@ impl Made {
         let again = self.0.len().saturating_sub(REMEMBERED);
         self.0.drain(..again);
         let what = print(&call.tool, call.given().get());
-        self.0.push(One { id: call.id.clone(), step, what, outcome: None });
+        self.0.push(One { id: print("", call.id.as_str()), step, what, outcome: None });
     }
 
     pub(crate) fn settled(&mut self, result: &CallResult) {
-        if let Some(one) = self.0.iter_mut().rev().find(|one| one.id == result.call) {
+        let id = print("", result.call.as_str());
+        if let Some(one) = self.0.iter_mut().rev().find(|one| one.id == id) {
             one.outcome = Some(print("", &result.output));
         }
     }
@@ -85,6 +87,7 @@ fn print(tool: &str, text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::CallId;
     use proto::entry::{Decision, State};
 
     /// Steps stand between bars; `a=1` is the call `a` with the result `1`, which is its place in the row otherwise.
@@ -98,8 +101,18 @@ mod tests {
             let input = serde_json::value::to_raw_value("x").unwrap();
             let (decision, changed, wire_id) = (Decision::Run, None, None);
             made.called(step, &Call { id: id.clone(), tool: tool.into(), input, changed, decision, wire_id });
-            let (state, data, ms, ends_turn, shutdown) = (State::Ok, None, 0, false, None);
-            made.settled(&CallResult { call: id, state, output, data, ms, ends_turn, shutdown });
+            let (state, data, ms, ends_turn, shutdown, loads) = (State::Ok, None, 0, false, None, Vec::new());
+            made.settled(&CallResult {
+                call: id,
+                state,
+                output,
+                data,
+                files: Vec::new(),
+                ms,
+                ends_turn,
+                shutdown,
+                loads,
+            });
         }
         assert_eq!(made.repeats(next, "\"x\""), expected, "{next} after {history}");
     }

@@ -24,9 +24,11 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
             state: State::Ok,
             output: ELSEWHERE.into(),
             data: None,
+            files: Vec::new(),
             ms: 0,
             ends_turn: false,
             shutdown: None,
+            loads: Vec::new(),
         })
     });
     let over = view.answering().map(|now| {

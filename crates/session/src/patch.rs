@@ -14,18 +14,24 @@ const WAIT: Duration = Duration::from_secs(5);
 impl Runtime {
     /// Changes a session: from its next step on it runs as that. The same `once` again changes nothing.
     pub async fn patch(&self, session: &SessionId, change: Switch, once: Option<&str>) -> Result<Session, Error> {
-        let here = self.inner.here(&self.inner.session(session).await?.cwd);
+        let row = self.inner.session(session).await?;
+        let here = self.inner.here(&row.cwd);
         if let Some(agent) = &change.agent {
             visible(&here.agents, agent)?;
         }
-        if let Some(model) = &change.model {
-            here.model(model)?;
-        }
+        let model = change.model.map(|choice| {
+            let own = proto::model::chosen(Some(&choice), || row.model.clone().unwrap_or_default());
+            let runs_as = change.agent.as_deref().unwrap_or(&row.agent);
+            // A variant alone is one of whatever model it runs on.
+            let usual = || self.inner.model_for(&Session { model: None, ..row.clone() }, runs_as);
+            here.model(&proto::model::chosen(Some(&own), usual)).map(|_| own)
+        });
+        let model = model.transpose()?;
         // As it is written in the row, however it was named.
         let mode = change.mode.as_deref().map(|name| mode(Some(name), &here)).transpose()?;
         let mode = mode.map(|mode| mode.as_str().to_owned());
         let agent = change.agent.map(|agent| agent.trim().to_ascii_lowercase());
-        let change = Switch { agent, mode, ..change };
+        let change = Switch { agent, model, mode, ..change };
         let id = once.map_or_else(LetterId::new, |once| LetterId::derived("patch_", once));
         let receipts = self.post(vec![control(id, session, Body::Switch(change.clone()))]).await?;
         if receipts.iter().any(|receipt| receipt.duplicate) {

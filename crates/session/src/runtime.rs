@@ -349,7 +349,8 @@ impl Runtime {
             agents.get(agent)?;
         }
         if let Some(model) = model {
-            here.model(model)?;
+            let runs_as = agent.unwrap_or(&row.agent);
+            here.model(&proto::model::chosen(Some(model), || self.inner.model_for(row, runs_as)))?;
         }
         let (agent, model) = (agent.cloned(), model.cloned());
         // A person's word brings money of its own.
@@ -401,7 +402,8 @@ impl Runtime {
         let here = self.inner.settings.fresh(Path::new(&cwd))?;
         let agents = &here.agents;
         let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
-        here.model(new.model.as_deref().or(profile.model.as_deref()).unwrap_or(&here.default_model))?;
+        let usual = || profile.model_or(|| here.default_model.clone());
+        here.model(&proto::model::chosen(new.model.as_deref(), usual))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let mode = mode(new.mode.as_deref(), &here)?;
@@ -900,11 +902,10 @@ impl Inner {
 
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
-        let own = session.model.clone();
-        own.unwrap_or_else(|| {
+        proto::model::chosen(session.model.as_deref(), || {
             let here = self.here(&session.cwd);
-            let of_agent = here.agents.get(agent).ok().and_then(|profile| profile.model.clone());
-            of_agent.unwrap_or_else(|| here.default_model.clone())
+            let usual = || here.default_model.clone();
+            here.agents.get(agent).map_or_else(|_| usual(), |profile| profile.model_or(usual))
         })
     }
 

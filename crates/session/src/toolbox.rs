@@ -70,8 +70,9 @@ impl Toolbox {
         self.deferred.contains(&name)
     }
 
-    /// The tool list as the provider is sent it.
-    pub(crate) fn encode(&self, provider: &dyn Provider, loaded: &[String]) -> Bytes {
+    /// The tool list as the provider is sent it. A model that can defer is sent all of them, the others marked: a result
+    /// points at them then, and the list stays as it is.
+    pub(crate) fn encode(&self, provider: &dyn Provider, loaded: &[String], defers: bool) -> Bytes {
         let always = |tool: &&&'static dyn AnyTool| {
             let name = tool.spec().name;
             !self.is_deferred(name) && (name != SEARCH || !self.deferred.is_empty())
@@ -81,7 +82,10 @@ impl Toolbox {
             self.is_deferred(name).then_some(tool)
         };
         let listed = self.tools.iter().filter(always).chain(loaded.iter().filter_map(by_name));
-        let listed: Vec<ToolSpec> = listed.map(|tool| self.shown(*tool)).collect();
+        let mut listed: Vec<ToolSpec> = listed.map(|tool| self.shown(*tool)).collect();
+        let marked = self.deferred.iter().filter(|name| defers && !loaded.iter().any(|loaded| loaded == *name));
+        let marked = marked.filter_map(|name| self.tools.iter().find(|tool| tool.spec().name == *name));
+        listed.extend(marked.map(|tool| ToolSpec { deferred: true, ..self.shown(*tool) }));
         if listed.is_empty() { Bytes::new() } else { provider.encode_tools(&listed) }
     }
 
@@ -93,11 +97,11 @@ impl Toolbox {
     fn shown(&self, tool: &'static dyn AnyTool) -> ToolSpec {
         let spec = tool.spec();
         let description = self.described(tool);
-        ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)() }
+        ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)(), deferred: false }
     }
 
     fn card(&self, tool: &'static dyn AnyTool) -> ToolCard {
-        let ToolSpec { name, description, schema } = self.shown(tool);
+        let ToolSpec { name, description, schema, .. } = self.shown(tool);
         let aliases = tool.spec().aliases.iter().map(|alias| (*alias).to_owned()).collect();
         let deferred = self.is_deferred(&name);
         ToolCard::new(name, aliases, description, schema, deferred)
@@ -126,7 +130,7 @@ mod tests {
     fn listed(toolbox: &Toolbox, loaded: &[&str]) -> Vec<String> {
         let loaded: Vec<String> = loaded.iter().map(|name| (*name).to_owned()).collect();
         let provider = llm::OpenAiChat::new(llm::Endpoint::at("http://nowhere"));
-        let bytes = toolbox.encode(&provider, &loaded);
+        let bytes = toolbox.encode(&provider, &loaded, false);
         let list: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         list.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
     }

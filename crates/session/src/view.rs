@@ -41,6 +41,8 @@ pub struct View {
     known: Arc<BTreeMap<String, SessionId>>,
     /// Deferred tools that were loaded, in that order.
     loaded: Arc<Vec<String>>,
+    /// Those that a result describes which is still sent, with its place.
+    described: Arc<Vec<(u64, String)>>,
     told: Option<Told>,
     /// What the session wrote down as left to do.
     todo: Arc<Vec<Todo>>,
@@ -166,7 +168,10 @@ impl View {
                 if let Some(agent) = &switch.agent {
                     self.runs_as(agent);
                 }
-                self.model = switch.model.clone().or(self.model.take());
+                if let Some(choice) = &switch.model {
+                    let before = self.model.take().unwrap_or_default();
+                    self.model = Some(proto::model::chosen(Some(choice), || before));
+                }
                 self.paused = switch.paused.unwrap_or(self.paused);
                 self.plan = switch.plan.as_deref().map(Arc::from).or(self.plan.take());
             }
@@ -198,6 +203,7 @@ impl View {
             self.room = Room::Summed;
             (self.context, self.came) = (compaction.tokens, 0);
             self.kept = from;
+            Arc::make_mut(&mut self.described).retain(|(seq, _)| *seq >= from);
             // Everything is sent anew, so the list can be as well.
             self.told = None;
         }
@@ -346,6 +352,9 @@ impl View {
             }
             None => {}
         }
+        if !result.loads.is_empty() {
+            Arc::make_mut(&mut self.described).extend(result.loads.iter().map(|name| (seq, name.clone())));
+        }
         self.open.retain(|open| open.call.id != result.call);
         match result.shutdown {
             Some(true) => self.closing = true,
@@ -476,6 +485,12 @@ impl View {
     /// Deferred tools that were loaded, in that order.
     pub fn loaded(&self) -> &[String] {
         &self.loaded
+    }
+
+    /// Those of them that no result describes which is still sent.
+    pub fn loaded_unseen(&self) -> Vec<String> {
+        let seen = |name: &&String| self.described.iter().any(|(_, described)| described == *name);
+        self.loaded.iter().filter(|name| !seen(name)).cloned().collect()
     }
 
     /// What the session wrote down as left to do.

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// The model it runs on, as `provider/model`
     #[arg(long, short, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
+    /// How the model is asked: one of its variants, such as `high`
+    #[arg(long, visible_alias = "thinking", value_name = "VARIANT")]
+    variant: Option<String>,
     /// Keep it open after its first answer
     #[arg(long)]
     stay: bool,
@@ -60,6 +63,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             agent_id: args.agent,
             label: args.label,
             model: args.model,
+            thinking: args.variant,
             mode: args.stay.then_some(SpawnMode::Session),
             idempotency_key: Some(RunId::new().to_string()),
             ..SpawnInput::default()

@@ -3,6 +3,7 @@
 use crate::{Done, World};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use testkit::{FakeModel, Gate, Received, Reply, RepoDir, TempHome};
 
 /// A model that holds little.
@@ -103,4 +104,28 @@ fn a_session_whose_settings_say_so_is_not_summed_up_by_itself() {
     world.model.push(Reply::text("it fits now"));
     let done = world.convoke(["run", "-s", "full", "and now?"]).code(0);
     assert_eq!(done.stdout, "it fits now\n", "{done:#?}");
+}
+
+#[test]
+fn a_busy_session_is_summed_up_at_its_next_step_and_goes_on() {
+    let gate = Gate::new();
+    let (held, summed) = (gate.clone(), AtomicBool::new(false));
+    let world = World::with(FakeModel::scripted(move |received| {
+        if is_summary(received) {
+            summed.store(true, Ordering::SeqCst);
+            return Reply::text("## Goal\nread on");
+        }
+        match summed.load(Ordering::SeqCst) {
+            // It reads and reads until somebody asks for room.
+            false => Reply::calls([("read", json!({ "filePath": "README.md", "limit": 10 + received.n }))]),
+            true => Reply::text("enough").gated(held.clone()),
+        }
+    }));
+    let mut run = world.start(["run", "--label", "reader", "read on"]);
+    world.model.wait_for_blocking(1);
+    let done = world.convoke(["compact", "reader", "--json"]).code(0).json();
+    assert_eq!((&done["status"], &done["error"]), (&json!("ok"), &json!(null)), "{done}");
+    assert!(run.try_wait().unwrap().is_none(), "the run goes on");
+    gate.open();
+    assert_eq!(Done::of(run.wait_with_output().unwrap()).code(0).stdout, "enough\n");
 }

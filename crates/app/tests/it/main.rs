@@ -11,6 +11,7 @@ mod doors;
 mod hooks;
 mod jobs;
 mod messages;
+mod minds;
 mod modes;
 mod neighbours;
 mod oversight;

@@ -25,13 +25,18 @@ fn every_value_of_eight_layers_says_where_it_came_from() {
     let managed = world.home.path().join("managed");
     std::fs::create_dir_all(&managed).unwrap();
     std::fs::write(managed.join("convoke.jsonc"), "{ \"permission\": { \"webfetch\": \"deny\" } }").unwrap();
+    let text = "{ \"agent\": { \"c\": { \"description\": \"organisation\" } } }";
+    let organisation = FakeModel::scripted(move |_| Reply::raw(200, text));
     let mut command = world.command(["config", "show", "--origin", "--json"]);
+    command.env("CONVOKE_ORG", organisation.origin());
     command.env("CONVOKE_CONFIG", &file).env("CONVOKE_TEST_MANAGED", &managed);
     command.env("CONVOKE_CONFIG_CONTENT", "{ \"limits\": { \"hops\": 3 } }");
     let list = crate::Done::of(command.output().unwrap()).code(0).json();
     let list = list.as_array().unwrap();
     for (path, value, layer, line) in [
         ("limits.depth", json!(3), "builtin", 4),
+        ("agent.c.description", json!("organisation"), "organisation", 1),
+        ("model", json!("fake/test"), "user", 2),
         ("default_agent", json!("plan"), "file", 1),
         ("agent.a.description", json!("project"), "project", 2),
         ("agent.b.description", json!("directory"), "directory", 3),
@@ -43,7 +48,11 @@ fn every_value_of_eight_layers_says_where_it_came_from() {
         assert_eq!(shown["origin"]["line"], line, "{path}");
         assert!(shown["origin"]["file"].is_string(), "{path}");
     }
-    assert!(list.iter().any(|shown| shown["origin"]["layer"] == "user"));
+    let layers: std::collections::BTreeSet<&str> =
+        list.iter().map(|shown| shown["origin"]["layer"].as_str().unwrap()).collect();
+    let all = ["builtin", "organisation", "user", "file", "project", "directory", "content", "managed"];
+    assert_eq!(layers, all.into());
+    assert!(list.iter().all(|shown| shown["origin"]["file"].is_string() && shown["origin"]["line"].is_u64()));
     assert!(list.iter().all(|shown| !shown["value"].is_object()), "leaves only");
 }
 

@@ -67,7 +67,7 @@ fn a_provider_speaks_the_wire_that_is_set_and_models_say_so_without_the_key() {
             listed["models"][0],
             json!({
                 "name": "acme/small", "provider": "acme", "model": "small", "wire": wire, "context": 50_000,
-                "output": 1_000, "cost": cost, "reasoning": false, "images": false, "key": "config",
+                "output": 1_000, "cost": cost, "reasoning": false, "variants": [], "images": false, "key": "config",
             })
         );
         let text = world.convoke(["models"]).code(0).stdout;

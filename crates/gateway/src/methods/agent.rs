@@ -13,13 +13,14 @@ impl Handle<Agent> for Gateway {
     async fn handle(&self, input: AgentInput) -> Result<Accepted, Error> {
         let text = text(input.message)?;
         let run = run_id(input.idempotency_key)?;
+        let model = proto::model::choice(input.model, input.thinking.as_deref());
         let target = match (&input.session_id, &input.session_key) {
             (Some(_), Some(_)) => return Err(Error::invalid("give `sessionId` or `sessionKey`, not both")),
             (Some(id), None) => Target::Found(Box::new(self.named(id).await?)),
             (None, Some(key)) => self.target(key, input.cwd.as_deref()).await?,
             (None, None) => Target::New(NewSession {
                 agent: input.agent_id.clone(),
-                model: input.model.clone(),
+                model: model.clone(),
                 cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
                 label: input.label.as_deref().map(proto::key::label).transpose()?,
                 title: None,
@@ -29,9 +30,9 @@ impl Handle<Agent> for Gateway {
             }),
         };
         self.set_mode(&target, input.permission_mode, run.as_ref()).await?;
-        let prompt = NewPrompt { target, text, agent: input.agent_id, model: input.model.clone(), run, steer: false };
+        let prompt = NewPrompt { target, text, agent: input.agent_id, model: model.clone(), run, steer: false };
         let posted = self.runtime.prompt_with(prompt, files(input.files)?).await?;
-        Ok(accepted(self, posted, input.model))
+        Ok(accepted(self, posted, model))
     }
 }
 
@@ -169,7 +170,7 @@ pub(super) fn chosen(key: Option<String>) -> Result<Option<String>, Error> {
 pub(super) fn accepted(gateway: &Gateway, posted: Posted, model: Option<String>) -> Accepted {
     Accepted {
         run_id: posted.run,
-        model: model.unwrap_or_else(|| gateway.runtime.model_of(&posted.session)),
+        model: proto::model::chosen(model.as_deref(), || gateway.runtime.model_of(&posted.session)),
         session_id: posted.session.id,
         session_key: posted.session.key,
         agent: posted.session.agent,

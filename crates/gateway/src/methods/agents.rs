@@ -33,6 +33,7 @@ impl Handle<ModelsList> for Gateway {
             output: model.output,
             cost: model.cost.and_then(|cost| serde_json::to_value(cost).ok()),
             reasoning: model.reasoning,
+            variants: model.variants,
             images: model.images,
             key: model.key,
         });

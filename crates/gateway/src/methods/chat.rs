@@ -12,11 +12,12 @@ use session::NewPrompt;
 
 impl Handle<ChatSend> for Gateway {
     async fn handle(&self, input: ChatInput) -> Result<Accepted, Error> {
+        let model = proto::model::choice(input.model, input.thinking.as_deref());
         let prompt = NewPrompt {
             target: self.target(&input.reference, None).await?,
             text: super::agent::text(input.message)?,
             agent: input.agent_id,
-            model: input.model.clone(),
+            model: model.clone(),
             run: super::agent::run_id(input.idempotency_key)?,
             steer: input.queue == Queue::Steer,
         };
@@ -24,7 +25,7 @@ impl Handle<ChatSend> for Gateway {
             Queue::Steer | Queue::Followup => self.runtime.prompt(prompt).await?,
             Queue::Interrupt => self.runtime.interrupt(prompt).await?,
         };
-        Ok(accepted(self, posted, input.model))
+        Ok(accepted(self, posted, model))
     }
 }
 

@@ -71,7 +71,7 @@ impl Handle<SessionsCreate> for Gateway {
     async fn handle(&self, input: CreateInput) -> Result<SessionInfo, Error> {
         let new = NewSession {
             agent: input.agent_id,
-            model: input.model,
+            model: proto::model::choice(input.model, input.thinking.as_deref()),
             cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
             label: input.label.as_deref().map(proto::key::label).transpose()?,
             title: input.title.as_deref().map(proto::key::title).transpose()?,
@@ -88,7 +88,7 @@ impl Handle<SessionsPatch> for Gateway {
         let change = Switch {
             title: input.title.as_deref().map(proto::key::title).transpose()?,
             agent: input.agent_id,
-            model: input.model,
+            model: proto::model::choice(input.model, input.thinking.as_deref()),
             mode: input.permission,
             ..Switch::default()
         };

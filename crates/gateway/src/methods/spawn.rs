@@ -44,7 +44,7 @@ impl Gateway {
             agent: input.agent_id.clone(),
             prompt: task,
             label: input.label.clone(),
-            model: input.model.clone(),
+            model: proto::model::choice(input.model.clone(), input.thinking.as_deref()),
             cwd: input.cwd.clone(),
             timeout: input.run_timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
             stays: mode == SpawnMode::Session,
@@ -59,7 +59,7 @@ impl Gateway {
     async fn root(&self, input: &SpawnInput, task: String) -> Result<Started, Error> {
         let new = NewSession {
             agent: input.agent_id.clone(),
-            model: input.model.clone(),
+            model: proto::model::choice(input.model.clone(), input.thinking.as_deref()),
             cwd: reference::directory(input.cwd.as_deref().unwrap_or(&self.home))?,
             label: input.label.clone(),
             ..NewSession::default()
@@ -68,7 +68,7 @@ impl Gateway {
             target: Target::New(new),
             text: task,
             agent: input.agent_id.clone(),
-            model: input.model.clone(),
+            model: proto::model::choice(input.model.clone(), input.thinking.as_deref()),
             run: run_id(input.idempotency_key.clone())?,
             steer: false,
         };

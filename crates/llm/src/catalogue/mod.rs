@@ -22,6 +22,7 @@ struct Known {
     cost: Option<Cost>,
     reasoning: Option<Reasoning>,
     images: Option<bool>,
+    defers: Option<bool>,
 }
 
 impl Catalogue {
@@ -79,6 +80,7 @@ impl Known {
             cost: self.cost.or(other.cost),
             reasoning: self.reasoning.or(other.reasoning),
             images: self.images.or(other.images),
+            defers: self.defers.or(other.defers),
         }
     }
 
@@ -89,8 +91,9 @@ impl Known {
             output: self.output.unwrap_or(usual.output),
             cost: self.cost,
             reasoning: self.reasoning.unwrap_or_default(),
-            effort: None,
             images: self.images.unwrap_or(false),
+            defers: self.defers.unwrap_or(false),
+            ..Model::default()
         }
     }
 }

@@ -20,7 +20,7 @@ fn spec(name: &str) -> ToolSpec {
         "task" => "Hand work to another agent.\nAgents:\n- explore: looks around\n- general: does things\n",
         _ => "a tool",
     };
-    ToolSpec { name: name.to_owned(), description: description.to_owned(), schema: raw("{}") }
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), schema: raw("{}"), deferred: false }
 }
 
 /// A conversation that goes on as long as the model calls tools.
@@ -62,7 +62,14 @@ impl Talk {
         let input = raw(input);
         let calls = vec![Said::Call(CallRef { id, tool, input: &input })];
         self.messages.push(self.offline.encode(&Message::Assistant(calls)));
-        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef { call: id, tool, output, failed }])));
+        self.messages.push(self.offline.encode(&Message::Results(vec![ResultRef {
+            call: id,
+            tool,
+            output,
+            failed,
+            files: Vec::new(),
+            shows: &[],
+        }])));
         self
     }
 

@@ -3,7 +3,7 @@
 use super::{Quirk, Vendor, find};
 use crate::catalogue::Catalogue;
 use crate::wire::{Auth, Endpoint, Key, OpenAiChat, Wire};
-use crate::{Configured, Cost, Effort, Limits, Model, Provider, retry};
+use crate::{Configured, Cost, Effort, Limits, Model, PerMinute, Provider, Reasoning, Variant, retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,17 +18,21 @@ pub struct Setup {
     pub headers: BTreeMap<String, String>,
     pub models: BTreeMap<String, About>,
     pub concurrency: Option<u32>,
+    pub per_minute: PerMinute,
     pub retries: Option<u32>,
 }
 
 /// What is set about a model; whatever is not comes from the catalogue.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct About {
     pub context: Option<u64>,
     pub output: Option<u64>,
     pub cost: Option<Cost>,
+    pub reasoning: Option<Reasoning>,
     pub effort: Option<Effort>,
     pub images: Option<bool>,
+    pub defers: Option<bool>,
+    pub variants: BTreeMap<String, Variant>,
 }
 
 /// Where a key comes from; never the key.
@@ -104,15 +108,19 @@ impl Setup {
         let base_url = self.base_url.clone().or(vendor.map(|vendor| vendor.base_url.to_owned())).unwrap_or_default();
         let wire = self.wire.unwrap_or_else(|| spoken(vendor, &base_url));
         let usual = Limits::default();
-        let models = self.models.iter();
-        let models =
-            models.map(|(model, about)| (model.clone(), about.applied(catalogue.model(name, model, usual)))).collect();
+        let at_home = wire == Wire::Anthropic && vendor.is_some_and(|vendor| vendor.base_url == base_url);
+        let known = |model: &str| {
+            let known = catalogue.model(name, model, usual);
+            Model { defers: known.defers && at_home, ..known }
+        };
+        let models = self.models.iter().map(|(model, about)| (model.clone(), about.applied(known(model)))).collect();
         let endpoint = Endpoint {
             auth: vendor.map_or(wire.auth(), |vendor| if vendor.wire == wire { vendor.auth } else { wire.auth() }),
             base_url,
             key: self.key,
             headers: self.headers,
             concurrency: self.concurrency,
+            per_minute: self.per_minute,
             retries: self.retries.unwrap_or(retry::MOST),
         };
         let provider: Arc<dyn Provider> = match (wire, vendor.map(|vendor| vendor.quirk)) {
@@ -120,7 +128,7 @@ impl Setup {
             _ => wire.provider(endpoint),
         };
         let catalogue = catalogue.clone();
-        Configured { provider, models, defaults: usual, wire: Some(wire), key: self.source, catalogue }
+        Configured { provider, models, defaults: usual, wire: Some(wire), key: self.source, catalogue, at_home }
     }
 }
 
@@ -130,8 +138,11 @@ impl About {
         model.context = self.context.unwrap_or(model.context);
         model.output = self.output.unwrap_or(model.output);
         model.cost = self.cost.or(model.cost);
+        model.reasoning = self.reasoning.unwrap_or(model.reasoning);
         model.effort = self.effort.or(model.effort);
+        model.variants.extend(self.variants.clone());
         model.images = self.images.unwrap_or(model.images);
+        model.defers = self.defers.unwrap_or(model.defers);
         model
     }
 }

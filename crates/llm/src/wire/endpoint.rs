@@ -2,14 +2,16 @@
 
 use super::key::Key;
 use super::mask::Masks;
-use crate::{Admitted, Error, retry};
+use crate::pace::Pace;
+use crate::{Admitted, Error, PerMinute, Reply, Wait, retry};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,6 +30,7 @@ pub struct Endpoint {
     pub headers: BTreeMap<String, String>,
     /// Requests under way at once.
     pub concurrency: Option<u32>,
+    pub per_minute: PerMinute,
     pub retries: u32,
 }
 
@@ -40,6 +43,7 @@ impl Endpoint {
             auth: Auth::Bearer,
             headers: BTreeMap::new(),
             concurrency: None,
+            per_minute: PerMinute::default(),
             retries: retry::MOST,
         }
     }
@@ -61,12 +65,37 @@ pub(crate) struct Connection {
     key: Mutex<Option<SecretString>>,
     client: OnceLock<Result<Client, String>>,
     turns: Option<Arc<Semaphore>>,
+    pace: std::sync::Mutex<Pace>,
+    /// The pace's time is counted from here.
+    began: Instant,
 }
 
 impl Connection {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         let turns = endpoint.concurrency.map(|most| Arc::new(Semaphore::new(most.max(1) as usize)));
-        Self { endpoint, key: Mutex::default(), client: OnceLock::new(), turns }
+        let pace = std::sync::Mutex::new(Pace::new(endpoint.per_minute));
+        Self { endpoint, key: Mutex::default(), client: OnceLock::new(), turns, pace, began: Instant::now() }
+    }
+
+    /// Takes a turn for a request of about so many tokens.
+    pub(crate) fn pace(&self, tokens: u64) -> Result<(), Wait> {
+        self.paced(|pace, now| pace.take(tokens, now))
+    }
+
+    /// What became of a request of about so many tokens. A server that names a time is left alone by all until then.
+    pub(crate) fn asked(&self, tokens: u64, answer: &Result<Reply, Error>) {
+        self.paced(|pace, now| match answer {
+            Ok(Reply { usage, .. }) => pace.answered(tokens, usage.input + usage.cache_write + usage.output, now),
+            // Whoever wants more patience than there is gets none: everybody is told instead.
+            Err(Error::RateLimited { retry_after: Some(time), .. }) if *time <= retry::PATIENCE => {
+                pace.leave_alone(now + *time);
+            }
+            Err(_) => pace.failed(),
+        });
+    }
+
+    fn paced<T>(&self, act: impl FnOnce(&mut Pace, Duration) -> T) -> T {
+        act(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner), self.began.elapsed())
     }
 
     /// Waits for a turn, where only so many requests may be under way.

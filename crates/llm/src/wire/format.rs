@@ -4,7 +4,7 @@ use super::body::Pieces;
 use super::endpoint::{Connection, Endpoint};
 use super::exchange::{Exchange, Refused};
 use super::reader::Answer;
-use crate::{Admitted, Delta, Error, Message, Provider, Reply, Request, ToolSpec};
+use crate::{Admitted, Delta, Error, Message, Provider, Reply, Request, ToolSpec, Wait, estimate};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::time::Duration;
@@ -85,6 +85,10 @@ impl<F: Format> Provider for Wired<F> {
         self.format.tools(tools)
     }
 
+    fn pace(&self, request: &Request) -> Result<(), Wait> {
+        self.exchange.connection.pace(estimate(request.size()))
+    }
+
     async fn admit(&self) -> Admitted {
         self.exchange.connection.admit().await
     }
@@ -95,6 +99,7 @@ impl<F: Format> Provider for Wired<F> {
 
     async fn stream(&self, request: Request, seen: &mut (dyn FnMut(Delta) + Send)) -> Result<Reply, Error> {
         let asked = self.ask(&request, seen).await;
+        self.exchange.connection.asked(estimate(request.size()), &asked);
         match asked.and_then(|reply| reply.settled(&request)) {
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.exchange.connection.shown(error).await),

@@ -71,6 +71,9 @@ pub struct ModelRow {
     /// Dollars for a million tokens, where they are known.
     pub cost: Option<serde_json::Value>,
     pub reasoning: bool,
+    /// What may stand behind `#` in its name.
+    #[serde(default)]
+    pub variants: Vec<String>,
     pub images: bool,
     /// `none`, `env:VARIABLE`, `config`, `file` or `command`.
     pub key: String,

@@ -6,9 +6,13 @@
 
 use super::think::Mind;
 use super::{Actor, Outcome, Stop};
+use llm::Wait;
 use proto::{Event, Status};
 use std::time::Duration;
 use store::{Batch, RowChange};
+
+/// Over so long those are spread who look again at the same time.
+const LOOKS: Duration = Duration::from_millis(100);
 
 impl Actor {
     /// Waits for a further try if the policy allows one; false: the error is final.
@@ -33,6 +37,21 @@ impl Actor {
         Ok(true)
     }
 
+    /// The server is not to be asked yet: looks again after a while, and holds nothing until then.
+    pub(super) async fn wait_in_line(&mut self, wait: Wait) -> Result<(), Stop> {
+        if self.row.status != Status::Queued {
+            tracing::info!(session = %self.row.id, why = wait.why, time = ?wait.time, "waits to ask the model");
+            let row = RowChange { status: Some(Status::Queued), ..RowChange::default() };
+            self.commit(Batch { row, ..Batch::default() }).await?;
+            let (session_id, attempt) = (self.row.id.clone(), self.tried);
+            let after_ms = u64::try_from(wait.time.as_millis()).unwrap_or(u64::MAX);
+            self.hub().publish(&self.row.root, &Event::Retry { session_id, attempt, after_ms, message: wait.why });
+        }
+        // Those who wait for the same do not all look in the same moment.
+        self.wait_before_next(wait.time + LOOKS.mul_f64(dice()));
+        Ok(())
+    }
+
     fn wait_before_next(&mut self, wait: Duration) {
         let cancel = self.work.clone();
         // A step is under way: letters wait for it as they do for a reply.
@@ -48,7 +67,11 @@ impl Actor {
 
     /// The wait is over: the session is at work again, also for those who look at its row.
     pub(super) async fn no_longer_retrying(&mut self) -> Result<(), Stop> {
-        if self.row.status == Status::Retrying { self.commit(Batch::default()).await } else { Ok(()) }
+        if matches!(self.row.status, Status::Retrying | Status::Queued) {
+            self.commit(Batch::default()).await
+        } else {
+            Ok(())
+        }
     }
 }
 

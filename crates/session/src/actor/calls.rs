@@ -418,10 +418,10 @@ impl Actor {
 
     /// The entry for a call that is over.
     pub(super) fn outcome(&self, call: &CallId, result: &Result<Output, Error>, ms: u64) -> Entry {
-        let (mut ends_turn, mut shutdown) = (false, None);
+        let (mut ends_turn, mut shutdown, mut loads) = (false, None, Vec::new());
         let (state, output, data) = match result {
             Ok(output) => {
-                (ends_turn, shutdown) = (output.ends_turn, output.shutdown);
+                (ends_turn, shutdown, loads) = (output.ends_turn, output.shutdown, output.loads.clone());
                 let state = if output.failed { State::Error } else { State::Ok };
                 (state, output.text.clone(), output.data.clone())
             }
@@ -433,7 +433,8 @@ impl Actor {
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
         let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
-        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown })
+        let files = result.as_ref().map_or_else(|_| Vec::new(), |output| output.files.clone());
+        Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
@@ -549,7 +550,7 @@ impl Actor {
     }
 
     fn doors(&self, call: &CallId) -> Doors {
-        let model = self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned);
+        let model = self.model_name();
         let caller = Caller {
             row: Arc::new(self.row.clone()),
             model,
@@ -578,7 +579,8 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    Entry::Result(CallResult { call: call.clone(), state, output, data: None, ms: 0, ends_turn: false, shutdown: None })
+    let (data, files, ms, ends_turn, shutdown, loads) = (None, Vec::new(), 0, false, None, Vec::new());
+    Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
 }
 
 /// The permission to go on with what looks like a circle.

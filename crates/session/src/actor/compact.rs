@@ -100,7 +100,7 @@ impl Actor {
             let hint = "allow it again in `agent.compaction`, or start a new session";
             return self.end(Ending::error(Code::Unavailable, why, Some(hint))).await.map(|()| false);
         };
-        let name = profile.model.clone().unwrap_or_else(|| self.model_name());
+        let name = profile.model_or(|| self.model_name());
         let (provider, model) = match self.role.here.model(&name) {
             Ok(found) => found,
             Err(error) => {
@@ -136,6 +136,9 @@ impl Actor {
             temperature: profile.temperature,
             top_p: profile.top_p,
         };
+        if let Err(wait) = provider.pace(&request) {
+            return self.wait_in_line(wait).await.map(|()| true);
+        }
         let (slot, cancel) = (self.slot.clone(), self.work.clone());
         self.no_longer_retrying().await?;
         self.thinking = true;

@@ -121,6 +121,11 @@ impl Actor {
             batch.row.worktree = Some(switch.worktree.clone());
         }
         batch.row.title = switch.title.clone().or(batch.row.title.take());
+        if let Some(spent) = switch.spent {
+            let mut all = batch.row.spent.unwrap_or_default();
+            all += spent;
+            batch.row.spent = Some(all);
+        }
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
             grant.mode = mode;

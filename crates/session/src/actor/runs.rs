@@ -142,7 +142,8 @@ impl Actor {
         }
         let agent = asked.unwrap_or_else(|| self.row.agent.clone());
         let joined = self.view.answering().and(self.view.model()).map(str::to_owned);
-        let model = prompt.model.or(joined).unwrap_or_else(|| self.rt.model_for(&self.row, &agent));
+        let usual = || joined.unwrap_or_else(|| self.rt.model_for(&self.row, &agent));
+        let model = proto::model::chosen(prompt.model.as_deref(), usual);
         Input {
             letter: letter.id.clone(),
             run: run.clone(),

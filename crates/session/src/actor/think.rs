@@ -5,7 +5,9 @@ use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
-use crate::transcript::Transcript;
+use crate::toolbox::Toolbox;
+use crate::transcript::{Takes, Transcript};
+use crate::view::View;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
 use proto::entry::{Finish, Reply, ReplyPart, Text, ToolsLoaded};
@@ -66,6 +68,9 @@ impl Actor {
             top_p: self.role.profile.top_p,
         };
         let provider = mind.provider.clone();
+        if let Err(wait) = provider.pace(&request) {
+            return self.wait_in_line(wait).await.map(|()| true);
+        }
         let (slot, cancel, hub) = (self.slot.clone(), self.work.clone(), self.hub().clone());
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
         self.no_longer_retrying().await?;
@@ -91,7 +96,7 @@ impl Actor {
 
     /// The model of the run under way.
     pub(super) fn model_name(&self) -> String {
-        self.view.model().map_or_else(|| self.rt.model_of(&self.row), str::to_owned)
+        proto::model::chosen(self.view.model(), || self.rt.model_of(&self.row))
     }
 
     /// Tokens a conversation may fill before room has to be made; 0 while no model is at hand.
@@ -143,16 +148,18 @@ impl Actor {
         let mind = self.mind.as_mut().expect("made above");
         if mind.loaded != self.view.loaded().len() {
             mind.loaded = self.view.loaded().len();
-            mind.tools = self.role.toolbox.encode(mind.provider.as_ref(), self.view.loaded());
+            mind.tools = listed(&self.role.toolbox, &self.view, mind.provider.as_ref(), &mind.model);
         }
-        let provider = mind.provider.clone();
+        let (provider, takes) = (mind.provider.clone(), Takes::of(&mind.model));
         match &mut self.talk {
-            Talk::Ready(transcript) if transcript.is_for(&provider) => {}
+            Talk::Ready(transcript) if transcript.is_for(&provider, takes) => {}
             // Another wire, or more room: what is sent is written anew, once.
             Talk::Ready(_) | Talk::Stale => {
-                self.talk = Talk::Ready(Transcript::of(provider, &self.current().await?));
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &self.current().await?));
             }
-            Talk::Loaded(entries) => self.talk = Talk::Ready(Transcript::of(provider, &std::mem::take(entries))),
+            Talk::Loaded(entries) => {
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &std::mem::take(entries)));
+            }
         }
         Ok(Ok(()))
     }
@@ -165,7 +172,7 @@ impl Actor {
             name: name.to_owned(),
             system: self.role.system(&self.row, &deferred),
             deferred,
-            tools: toolbox.encode(provider.as_ref(), self.view.loaded()),
+            tools: listed(toolbox, &self.view, provider.as_ref(), &model),
             loaded: self.view.loaded().len(),
             provider,
             model,
@@ -277,6 +284,14 @@ impl Actor {
             Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
             Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         }
+    }
+}
+
+/// The tools as a model is sent them. What a result points at need not be loaded in the list.
+fn listed(toolbox: &Toolbox, view: &View, provider: &dyn Provider, model: &Model) -> Bytes {
+    match model.defers {
+        true => toolbox.encode(provider, &view.loaded_unseen(), true),
+        false => toolbox.encode(provider, view.loaded(), false),
     }
 }
 

@@ -32,7 +32,8 @@ impl Actor {
         self.unnamed = false;
         let here = self.role.here.clone();
         let Ok(profile) = here.agents.get(AGENT).cloned() else { return };
-        let Some(name) = profile.model.clone().or_else(|| here.loaded.config.small_model.clone()) else { return };
+        let Some(small) = profile.model.clone().or_else(|| here.loaded.config.small_model.clone()) else { return };
+        let name = profile.model_or(|| small);
         let Ok((provider, model)) = here.model(&name) else {
             tracing::warn!(session = %self.row.id, model = name, "there is no such model to name sessions with");
             return;
@@ -53,6 +54,9 @@ impl Actor {
                 top_p: profile.top_p,
             };
             let asked = async {
+                while let Err(wait) = provider.pace(&request) {
+                    tokio::time::sleep(wait.time).await;
+                }
                 let _turn = provider.admit().await;
                 let _slot = slot.acquire().await;
                 provider.stream(request, &mut |_| {}).await
@@ -61,12 +65,13 @@ impl Actor {
                 reply = asked => reply.ok()?,
                 () = rt.stop_token().cancelled() => return None,
             };
-            let title = title(&reply.parts)?;
             let unchanged = rt.store.session(&id).await.ok()?.is_some_and(|row| row.title == before);
-            let change = Switch { title: Some(title), ..Switch::default() };
+            // It is paid for, whatever became of it.
+            let (title, spent) = (title(&reply.parts).filter(|_| unchanged), Some(reply.usage));
+            let change = Switch { title, spent, ..Switch::default() };
             let mut post = control(letter, &id, Body::Switch(change));
             post.letter.from = Sender::Runtime;
-            if unchanged { rt.post(vec![post]).await.ok() } else { None }
+            rt.post(vec![post]).await.ok()
         };
         let session = self.row.id.clone();
         self.rt.spawn(async move {

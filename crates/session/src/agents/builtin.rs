@@ -138,6 +138,7 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         native: true,
         hidden: builtin.hidden,
         model: None,
+        variant: None,
         prompt: builtin.prompt.trim().into(),
         temperature: None,
         top_p: None,

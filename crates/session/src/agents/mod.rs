@@ -18,6 +18,8 @@ pub struct Profile {
     pub hidden: bool,
     /// `provider/model`.
     pub model: Option<String>,
+    /// How its model is asked.
+    pub variant: Option<String>,
     pub prompt: String,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
@@ -50,6 +52,12 @@ impl Profile {
         )
     }
 
+    /// The model it runs on where `usual` is what others run on.
+    pub(crate) fn model_or(&self, usual: impl FnOnce() -> String) -> String {
+        let own = proto::model::choice(self.model.clone(), self.variant.as_deref());
+        proto::model::chosen(own.as_deref(), usual)
+    }
+
     /// As lists show it.
     pub fn row(&self) -> proto::methods::AgentRow {
         let mode = match self.mode {
@@ -62,6 +70,7 @@ impl Profile {
             description: self.description.clone(),
             mode: mode.into(),
             model: self.model.clone(),
+            variant: self.variant.clone(),
             native: self.native,
             hidden: self.hidden,
         }
@@ -166,6 +175,7 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.mode = agent.mode.unwrap_or(base.mode);
     base.hidden = agent.hidden.unwrap_or(base.hidden);
     base.model = agent.model.clone().or(base.model);
+    base.variant = agent.variant.clone().or(base.variant);
     base.prompt = agent.prompt.clone().unwrap_or(base.prompt);
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);

@@ -14,12 +14,14 @@ pub(super) fn kinds(wanted: &[String]) -> Vec<String> {
 }
 
 pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> SessionInfo {
+    let (model, thinking_level) = model(rt, &session);
     SessionInfo {
         display_key: rt.display_key(&session.key),
         channel: channel(&session.kind).into(),
         display_name: session.title.clone(),
         updated_at: session.activity,
-        model: rt.model_of(&session),
+        model,
+        thinking_level,
         context_tokens: session.context_tokens,
         total_tokens: session.usage.context(),
         estimated_cost_usd: session.usage.cost_usd,
@@ -41,6 +43,13 @@ pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> Sessi
         started_at: session.started,
         ended_at: session.ended,
     }
+}
+
+/// The model a session runs on, and how hard that is to think.
+pub(super) fn model(rt: &Inner, session: &Session) -> (String, Option<String>) {
+    let choice = rt.model_of(session);
+    let (model, variant) = proto::model::split(&choice);
+    (model.to_owned(), variant.map(str::to_owned))
 }
 
 /// No session has a channel of its own yet.

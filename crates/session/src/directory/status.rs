@@ -19,7 +19,7 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         Some(parent) => rt.store.session(parent).await?.map(|parent| shown(&parent.key)),
         None => None,
     };
-    let model = rt.model_of(&session);
+    let (model, thinking_level) = rows::model(rt, &session);
     let window = role.here.model(&model).map_or(0, |(_, model)| model.context);
     // One that rests has before it what its next run will have.
     let purses = match &session.run {
@@ -40,6 +40,7 @@ pub(super) async fn report(rt: &Arc<Inner>, session: Session, canonical: bool) -
         agent: session.agent,
         kind: session.kind,
         model,
+        thinking_level,
         status: session.status,
         run_id: session.run,
         usage: session.usage,

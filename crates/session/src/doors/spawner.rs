@@ -80,8 +80,8 @@ impl Inner {
     pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
         let here = self.settings.at(Path::new(&order.parent.cwd))?;
         let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
-        if let Some(model) = &request.model {
-            here.model(model)?;
+        if request.model.is_some() {
+            here.model(&model_of(&order, &request, profile))?;
         }
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
         let name = request.name.as_deref().map(agent_name).transpose()?;
@@ -357,10 +357,9 @@ fn brief(request: &Spawn) -> String {
 
 /// The one asked for, else the agent's, else the caller's; a fork keeps the caller's.
 fn model_of(order: &Order<'_>, request: &Spawn, profile: &Profile) -> String {
-    if request.fork && request.model.is_none() {
-        return order.model.to_owned();
-    }
-    request.model.clone().or(profile.model.clone()).unwrap_or_else(|| order.model.to_owned())
+    let callers = || order.model.to_owned();
+    let usual = || if request.fork { callers() } else { profile.model_or(callers) };
+    proto::model::chosen(request.model.as_deref(), usual)
 }
 
 /// Puts attachments where only this user can read them. They are there before the letter that speaks of them.

@@ -27,8 +27,8 @@ async fn a_session_is_named_after_its_first_exchange_and_nobody_waits_for_that()
     let gate = Gate::new();
     let held = gate.clone();
     let world = world(move |received| match is_title(received) {
-        true => Reply::text("\"Mending the roof\"").gated(held.clone()),
-        false => Reply::text("it is mended"),
+        true => Reply::text("\"Mending the roof\"").gated(held.clone()).usage(70, 3),
+        false => Reply::text("it is mended").usage(500, 20),
     })
     .await;
     let posted = world.prompt("mend the roof, it leaks").await;
@@ -40,6 +40,8 @@ async fn a_session_is_named_after_its_first_exchange_and_nobody_waits_for_that()
     while title(&world, id).await.as_deref() != Some("Mending the roof") {
         tokio::task::yield_now().await;
     }
+    let used = world.store.session(id).await.unwrap().unwrap().usage;
+    assert_eq!((used.input, used.output), (570, 23), "what its name cost is counted");
     let asked = world.fake.requests()[1].last("user").unwrap();
     assert!(asked.contains("mend the roof, it leaks") && asked.contains("it is mended"), "{asked}");
     let again = world.send(Target::Session(id.clone()), "thanks").await;

@@ -202,3 +202,44 @@ async fn a_tool_that_is_denied_is_neither_named_nor_found_nor_run() {
     assert!(!system(&world.fake.requests()[0]).contains("subagents"));
     assert!(loaded(&world, &posted.session.id).await.is_empty());
 }
+
+/// A server that describes tools by itself: the list says everything from the start, and a result points at what it found.
+#[tokio::test]
+async fn where_the_server_can_defer_loading_a_tool_changes_nothing_that_was_sent() {
+    let mut world = World::new(|received| match received.step() {
+        0 => Reply::calls([("tool_search", json!({"query": "select:subagents,nothing"}))]),
+        1 => Reply::calls([("subagents", json!({"action": "list"}))]),
+        2 => Reply::calls([("tool_search", json!({"query": "select:sessions_list"}))]),
+        _ => Reply::text("done"),
+    })
+    .await;
+    let cwd = world.repo.path().to_str().unwrap().to_owned();
+    let model = Some("deferring/m1".to_owned());
+    let target = Target::New(convoke_session::NewSession { cwd, model, ..Default::default() });
+    let posted = world.send(target, "look around").await;
+    assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    let requests = world.fake.requests();
+    let tools = |received: &Received| received.body()["tools"].clone();
+    assert!(requests.iter().all(|received| tools(received) == tools(&requests[0])), "the list stays as it was");
+    let list = tools(&requests[0]);
+    let (near, far): (Vec<&Value>, Vec<&Value>) =
+        list.as_array().unwrap().iter().partition(|tool| tool["defer_loading"].is_null());
+    assert!(near.iter().any(|tool| tool["name"] == "tool_search") && near.len() == SHOWN.len(), "{near:?}");
+    assert!(far.iter().any(|tool| tool["name"] == "subagents"), "{far:?}");
+    for pair in requests.windows(2) {
+        let shared = pair[0].raw.iter().zip(&pair[1].raw).take_while(|(a, b)| a == b).count();
+        assert!(shared * 100 >= pair[0].raw.len() * 99, "{shared} of {} bytes", pair[0].raw.len());
+    }
+    let said = requests[3].body()["messages"].to_string();
+    for name in ["subagents", "sessions_list"] {
+        assert!(said.contains(&json!([{ "type": "tool_reference", "tool_name": name }]).to_string()), "{said}");
+    }
+    assert!(said.contains("There is no tool `nothing`") && !said.contains("<functions>"), "{said}");
+    // The next gateway sends the same.
+    world.restart().await;
+    let next = world.send(Target::Session(posted.session.id), "and on").await;
+    world.end(&next.run).await;
+    let last = world.fake.last().unwrap();
+    let shared = requests[3].raw.iter().zip(&last.raw).take_while(|(a, b)| a == b).count();
+    assert!(shared * 100 >= requests[3].raw.len() * 99, "{shared} of {} bytes", requests[3].raw.len());
+}

@@ -3,7 +3,7 @@
 use crate::world::World;
 use convoke_session::hub::{Seen, Watching, What};
 use convoke_session::{NewPrompt, NewSession, Target};
-use proto::letter::InputPart;
+use proto::letter::{InputPart, Switch};
 use proto::{Outcome, Status};
 use serde_json::json;
 use std::sync::Arc;
@@ -123,6 +123,29 @@ async fn an_image_and_a_text_are_shown_on_every_wire_and_their_bytes_not_to_read
 }
 
 #[tokio::test]
+async fn an_image_that_is_read_is_looked_at_on_every_wire() {
+    for wire in Wire::ALL {
+        let world = World::new(|received| match received.last("tool") {
+            None => Reply::calls([
+                ("read", json!({ "filePath": "shot.png" })),
+                ("read", json!({ "filePath": "README.md" })),
+            ]),
+            Some(_) => Reply::text("a small picture"),
+        })
+        .await;
+        std::fs::write(world.repo.path().join("shot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        let posted = prompt(&world, wire, "what is this?", Vec::new()).await;
+        world.end(&posted.run).await;
+        let raw = world.fake.last().unwrap().raw.clone();
+        let sent = String::from_utf8_lossy(&raw);
+        assert!(sent.contains("iVBORw0KGgo=") && sent.contains("`shot.png`: image/png"), "{wire:?}: {sent}");
+        let stored = world.store.entries(&posted.session.id, store::Span::After { seq: 0, limit: 10 }).await.unwrap();
+        let shown = serde_json::to_string(&proto::message::project(&stored)).unwrap();
+        assert!(shown.contains("shot.png") && !shown.contains("iVBORw0KGgo="), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_changes_wires_takes_its_history_along_and_leaves_foreign_thoughts_behind() {
     let world = World::new(|received| match received.step() {
         0 => Reply::calls([("read", json!({ "filePath": "README.md" }))]).thinking("private"),
@@ -232,7 +255,7 @@ async fn a_session_that_waits_to_try_again_holds_no_slot_and_obeys() {
         })
         .await;
     let events = world.hub.watch(What::Everything);
-    let patient = prompt(&world, Wire::OpenAiChat, "patient", Vec::new()).await;
+    let patient = prompt(&world, Wire::Anthropic, "patient", Vec::new()).await;
     until_told(&events, "retry 1").await;
     let row = world.store.session(&patient.session.id).await.unwrap().unwrap();
     assert_eq!(row.status, Status::Retrying, "also for those who look at its row");
@@ -279,5 +302,94 @@ async fn a_crowd_before_one_server_does_not_sit_on_the_slots_of_others() {
     gate.open();
     for posted in crowd {
         assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    }
+}
+
+#[tokio::test]
+async fn how_hard_a_session_thinks_is_changed_kept_over_a_restart_and_taken_back() {
+    let mut world = World::new(|_| Reply::text("ok")).await;
+    let posted = prompt_on(&world, "thinker", "one", Vec::new()).await;
+    world.end(&posted.run).await;
+    let session = posted.session.id.clone();
+    let effort = |world: &World| world.fake.last().unwrap().body()["reasoning_effort"].clone();
+    assert_eq!(effort(&world), json!(null));
+    let patch = |choice: &str| Switch { model: Some(choice.to_owned()), ..Switch::default() };
+    world.rt.patch(&session, patch("thinker/m1"), None).await.unwrap();
+    for (choice, expected) in [("#high", json!("high")), ("#low", json!("low")), ("#", json!(null))] {
+        world.rt.patch(&session, patch(choice), None).await.unwrap();
+        world.restart().await;
+        let next = world.send(Target::Session(session.clone()), "go on").await;
+        assert_eq!(world.end(&next.run).await.outcome, Some(Outcome::Ok), "{choice}");
+        assert_eq!(effort(&world), expected, "{choice}");
+    }
+    let refused = world.rt.patch(&session, patch("#huge"), None).await.unwrap_err();
+    assert!(refused.message.contains("has no variant `huge`"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_child_thinks_as_hard_as_its_parent_says() {
+    let world = World::new(|received| match (received.last("user").as_deref(), received.step()) {
+        (Some("one"), 0) => Reply::calls([
+            ("sessions_spawn", json!({ "task": "two", "thinking": "high", "background": false })),
+            ("sessions_spawn", json!({ "task": "three", "thinking": "huge", "background": false })),
+        ]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = prompt_on(&world, "thinker", "one", Vec::new()).await;
+    assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    let asked = world.fake.requests();
+    let efforts: Vec<serde_json::Value> = asked.iter().map(|asked| asked.body()["reasoning_effort"].clone()).collect();
+    assert_eq!(efforts, [json!(null), json!("high"), json!(null)]);
+    let told = asked.last().unwrap().lines();
+    assert!(told.iter().any(|line| line.role == "tool" && line.text.contains("has no variant `huge`")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_no_more_often_than_is_set_and_who_waits_is_queued_and_obeys() {
+    let limits = config::Limits { gateway: 1, running: 1, ..config::Limits::default() };
+    let world = World::with(limits, std::collections::BTreeMap::new(), |_| Reply::text("served")).await;
+    let events = world.hub.watch(What::Everything);
+    for _ in 0..2 {
+        let posted = prompt_on(&world, "slow", "one", Vec::new()).await;
+        assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+    }
+    let third = prompt_on(&world, "slow", "three", Vec::new()).await;
+    until_told(&events, "queued").await;
+    let row = world.store.session(&third.session.id).await.unwrap().unwrap();
+    assert_eq!(row.status, Status::Queued);
+    // It sits on no slot, though there is but one.
+    let other = prompt_on(&world, "fake", "other", Vec::new()).await;
+    assert_eq!(world.end(&other.run).await.outcome, Some(Outcome::Ok));
+    assert_eq!(world.fake.count(), 3);
+    world.rt.abort(&third.session.id, None).await.unwrap();
+    assert_eq!(world.end(&third.run).await.outcome, Some(Outcome::Cancelled));
+}
+
+/// One is told to wait: the others do not find that out for themselves.
+#[tokio::test]
+async fn a_server_that_asks_one_session_for_patience_is_left_alone_by_all() {
+    for wire in Wire::ALL {
+        let world = World::new(|received| match received.n {
+            0 => Reply::raw(429, r#"{"error":{"message":"slow down"}}"#).header("retry-after-ms", "400"),
+            _ => Reply::text("served"),
+        })
+        .await;
+        let events = world.hub.watch(What::Everything);
+        let first = prompt(&world, wire, "first", Vec::new()).await;
+        until_told(&events, "retrying").await;
+        let mut crowd = Vec::new();
+        for _ in 0..5 {
+            crowd.push(prompt(&world, wire, "crowd", Vec::new()).await);
+        }
+        until_told(&events, "queued").await;
+        for posted in crowd.iter().chain([&first]) {
+            assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
+        }
+        // Everybody was served, and nobody but the first was ever refused.
+        let asked: Vec<testkit::Timing> = world.fake.timings();
+        assert_eq!(asked.len(), 7, "{wire:?}");
+        let waited = asked[1].at - asked[0].replied.unwrap();
+        assert!(waited >= std::time::Duration::from_millis(399), "{wire:?}: asked again after {waited:?}");
     }
 }

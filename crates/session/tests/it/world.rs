@@ -223,16 +223,32 @@ fn runtime(
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
     let narrow = Configured::new(Wire::OpenAiChat.provider(one_at_a_time), limits_of_all);
+    let two_a_minute = llm::PerMinute { requests: Some(2), tokens: None };
+    let slowly = Endpoint { per_minute: two_a_minute, ..Endpoint::at(fake.base_url()) };
+    let slow = Configured::new(Wire::OpenAiChat.provider(slowly), limits_of_all);
     let little = llm::Limits { context: 30_000, output: 2_000 };
     let small = Configured::new(Wire::OpenAiChat.provider(Endpoint::at(fake.base_url())), little);
-    let providers = BTreeMap::from([
+    let mut deferring = on(Wire::Anthropic, fake.origin());
+    let defers = llm::Model { defers: true, ..llm::Model::new("m1", 1_000_000, 1000) };
+    deferring.models.insert("m1".to_owned(), defers);
+    let mut thinker = on(Wire::OpenAiChat, fake.base_url());
+    let thinks = llm::Model { reasoning: llm::Reasoning::Effort, ..llm::Model::new("m1", 1_000_000, 1000) };
+    thinker.models.insert("m1".to_owned(), thinks);
+    let mut providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
         ("anthropic".to_owned(), on(Wire::Anthropic, fake.origin())),
         ("narrow".to_owned(), narrow),
         ("small".to_owned(), small),
+        ("slow".to_owned(), slow),
+        ("deferring".to_owned(), deferring),
+        ("thinker".to_owned(), thinker),
     ]);
+    for wire in ["openai-chat", "openai-responses", "anthropic"] {
+        let sees = llm::Model { images: true, ..llm::Model::new("m1", 1_000_000, 1000) };
+        providers.get_mut(wire).expect("it is there").models.insert("m1".to_owned(), sees);
+    }
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {

@@ -28,6 +28,9 @@ pub struct Args {
     /// A model for it, as `provider/model`.
     #[serde(default)]
     model: Option<String>,
+    /// How hard it is to think: a variant of its model, such as `high`.
+    #[serde(default)]
+    thinking: Option<String>,
     /// False waits for its answer; otherwise a message brings it.
     #[serde(default, alias = "runInBackground")]
     run_in_background: Option<bool>,
@@ -88,7 +91,7 @@ impl Tool for Agent {
             prompt: args.prompt,
             title: Some(args.description),
             name: args.name,
-            model: args.model,
+            model: proto::model::choice(args.model, args.thinking.as_deref()),
             mode: args.mode,
             isolated: args.isolation == Some(Isolation::Worktree),
             waits,

@@ -36,7 +36,6 @@ pub struct Args {
     model: Option<String>,
     /// How hard it is to think, where the model can be told.
     #[serde(default, deserialize_with = "tolerant::text")]
-    #[expect(dead_code, reason = "accepted; no wire has thinking levels yet")]
     thinking: Option<String>,
     /// Its directory; yours without it.
     #[serde(default, deserialize_with = "tolerant::text")]
@@ -255,7 +254,7 @@ impl Args {
             agent: self.agent(),
             prompt: task,
             label: self.label.clone(),
-            model: self.model.clone(),
+            model: proto::model::choice(self.model.clone(), self.thinking.as_deref()),
             cwd: self.cwd.clone(),
             timeout: self.run_timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
             stays: self.mode() == Mode::Session,

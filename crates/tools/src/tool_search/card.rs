@@ -84,10 +84,13 @@ struct Function<'a> {
     parameters: &'a RawValue,
 }
 
+/// What stands behind the last function of a result.
+pub(super) const END: &str = "</functions>";
+
 /// Cards in the encoding of the tool list, one a line.
 pub fn functions<'a>(cards: impl IntoIterator<Item = &'a ToolCard>) -> String {
     let lines: Vec<String> = cards.into_iter().map(ToolCard::function).collect();
-    format!("<functions>\n{}\n</functions>", lines.join("\n"))
+    format!("<functions>\n{}\n{END}", lines.join("\n"))
 }
 
 fn arguments(schema: &RawValue) -> Vec<String> {

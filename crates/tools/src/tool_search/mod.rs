@@ -91,6 +91,11 @@ pub fn answer(cards: &[ToolCard], text: &str, query: &Query, most: usize) -> Out
     output
 }
 
+/// What a result says beside the functions it describes.
+pub fn beside(output: &str) -> &str {
+    output.rsplit_once(card::END).map_or(output, |(_, beside)| beside.trim())
+}
+
 /// Keeps what a result may hold, and says how many are left out.
 fn cut(found: &mut Found<'_>) -> usize {
     let mut room = output::MAX_BYTES;

@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// The model to use, as PROVIDER/MODEL
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
+    /// How the model is asked: one of its variants, such as `high`
+    #[arg(long, visible_alias = "thinking", value_name = "VARIANT")]
+    variant: Option<String>,
     /// The agent to ask
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
@@ -116,11 +119,12 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
     let files = files::read(&args.files)?;
     let text = input::prompt(&args.prompt)?;
     home.warn();
+    let model = proto::model::choice(args.model, args.variant.as_deref());
     let request = Request {
         text,
         files,
         directory,
-        model: args.model,
+        model,
         agent: args.agent,
         label: args.label,
         session,

@@ -7,7 +7,7 @@ use super::marks;
 use crate::wire::body::Pieces;
 use crate::wire::files::{self, Shown};
 use crate::wire::json::{arguments, json};
-use crate::{Effort, FileRef, Message, Reasoning, Request, ResultRef, Said, ToolSpec};
+use crate::{FileRef, Message, Reasoning, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use proto::entry::Block;
 use serde::Serialize;
@@ -27,11 +27,15 @@ pub(super) fn message(message: &Message<'_>, own: &str) -> Bytes {
     match message {
         Message::User { text, files } => json(&User { role: "user", content: shows(text, files) }),
         Message::Assistant(said) => json(&Assistant { content: spoken(said, own), role: "assistant" }),
-        Message::Results(results) => json(&User { role: "user", content: results.iter().map(result).collect() }),
+        Message::Results(results) => json(&User { role: "user", content: answers(results) }),
     }
 }
 
-fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
+fn shows<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Content<'a>> {
+    shown(text, files).into_iter().map(Content::Ours).collect()
+}
+
+fn shown<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Ours<'a>> {
     let mut content: Vec<Ours<'a>> = files
         .iter()
         .map(|file| match files::shown(file) {
@@ -43,7 +47,7 @@ fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
     if !text.trim().is_empty() || content.is_empty() {
         content.push(Ours::Text { text: filled(text) });
     }
-    content.into_iter().map(Content::Ours).collect()
+    content
 }
 
 /// What was said, without what others wrote for themselves.
@@ -68,9 +72,21 @@ fn spoken<'a>(said: &'a [Said<'a>], own: &str) -> Vec<Content<'a>> {
     content
 }
 
-fn result<'a>(result: &ResultRef<'a>) -> Content<'a> {
-    let content = Some(result.output).filter(|output| !output.trim().is_empty());
-    Content::Ours(Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed })
+/// The results, and behind them what is said beside references: those stand alone in theirs.
+fn answers<'a>(results: &[ResultRef<'a>]) -> Vec<Content<'a>> {
+    let beside = |result: &&ResultRef<'a>| !result.shows.is_empty() && !result.output.trim().is_empty();
+    let beside = results.iter().filter(beside).map(|result| Ours::Text { text: Cow::Borrowed(result.output) });
+    results.iter().map(result).chain(beside).map(Content::Ours).collect()
+}
+
+fn result<'a>(result: &ResultRef<'a>) -> Ours<'a> {
+    let said = Some(result.output).filter(|output| !output.trim().is_empty()).map(Answer::Said);
+    let content = match result.shows {
+        [] if !result.files.is_empty() => Some(Answer::Looks(shown(result.output, &result.files))),
+        [] => said,
+        tools => Some(Answer::Shows(tools.iter().map(|tool| Reference::ToolReference { tool_name: tool }).collect())),
+    };
+    Ours::ToolResult { tool_use_id: plain(result.call), content, is_error: result.failed }
 }
 
 fn filled(text: &str) -> Cow<'_, str> {
@@ -140,11 +156,11 @@ impl<'a> Options<'a> {
     fn new(request: &'a Request) -> Self {
         let model = &request.model;
         let max_tokens = if model.output > 0 { model.output } else { UNKNOWN_OUTPUT };
-        let thinking = model.effort.and_then(|effort| match model.reasoning {
+        let thinking = match model.reasoning {
             Reasoning::None => None,
-            Reasoning::Effort => Some(Thinking::Adaptive),
-            Reasoning::Budget => budget(effort, max_tokens),
-        });
+            Reasoning::Effort => model.effort.map(|_| Thinking::Adaptive),
+            Reasoning::Budget => model.thinks_with().and_then(|tokens| budget(tokens, max_tokens)),
+        };
         let effort = model.effort.filter(|_| model.reasoning == Reasoning::Effort);
         Self {
             model: &model.name,
@@ -160,8 +176,8 @@ impl<'a> Options<'a> {
 }
 
 /// Thinking counts as output: half of it is left for the answer.
-fn budget(effort: Effort, max_tokens: u64) -> Option<Thinking> {
-    let budget_tokens = effort.budget().min(max_tokens / 2);
+fn budget(tokens: u64, max_tokens: u64) -> Option<Thinking> {
+    let budget_tokens = tokens.min(max_tokens / 2);
     (budget_tokens >= LEAST_BUDGET).then_some(Thinking::Enabled { budget_tokens })
 }
 
@@ -206,10 +222,25 @@ enum Ours<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<Answer<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+/// What a call brought: words, something to look at as well, or tools that the server describes itself.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Said(&'a str),
+    Looks(Vec<Ours<'a>>),
+    Shows(Vec<Reference<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Reference<'a> {
+    ToolReference { tool_name: &'a str },
 }
 
 #[derive(Serialize)]
@@ -237,10 +268,13 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    defer_loading: bool,
 }
 
 impl<'a> Tool<'a> {
     fn new(spec: &'a ToolSpec) -> Self {
-        Self { name: &spec.name, description: &spec.description, input_schema: &spec.schema }
+        let ToolSpec { name, description, schema, deferred } = spec;
+        Self { name, description, input_schema: schema, defer_loading: *deferred }
     }
 }
