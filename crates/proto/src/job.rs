@@ -69,8 +69,6 @@ mod tests {
             ms: 0,
             ends_turn: false,
             shutdown: None,
-            files: Vec::new(),
-            loads: Vec::new(),
         }
     }
 
