@@ -103,18 +103,25 @@ fn tests(root: &Path) -> Result<()> {
 
 /// Installs what is missing when it may; else says what to install.
 fn packages(_: &Path) -> Result<()> {
+    if !installed("bwrap") && install(&["bubblewrap"]).is_err() {
+        eprintln!("without bubblewrap, tests of the sandbox say that they cannot run");
+    }
     let missing: Vec<&str> =
         NEEDED.iter().filter(|(program, _)| !installed(program)).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }
+    install(&missing)
+}
+
+fn install(missing: &[&str]) -> Result<()> {
     eprintln!("missing: {}", missing.join(", "));
     let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.starts_with(b"0"));
     if !root || !installed("apt-get") {
         bail!("install these with your package manager, then run it again: {}", missing.join(" "));
     }
     call(Path::new("/"), "apt-get", &["update", "-qq"], &[])?;
-    let args: Vec<&str> = ["install", "-y", "-qq", "--no-install-recommends"].into_iter().chain(missing).collect();
+    let args: Vec<&str> = ["install", "-y", "-qq", "--no-install-recommends"].iter().chain(missing).copied().collect();
     call(Path::new("/"), "apt-get", &args, &[("DEBIAN_FRONTEND", "noninteractive")])
 }
 

@@ -4,13 +4,17 @@ use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
 pub(crate) use crate::providers::OFFLINE;
 use crate::settings::Directories;
+use config::Environment;
 use gateway::{Gateway, Identity, Inbound};
 use proto::Error;
 use session::{Between, Deps, Hub, Runtime};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use tools::process::Reaper;
+use tools::sandbox::{Backend, Places};
 
 /// A gateway over a store. Nothing is woken and nothing listens yet.
 pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bool) -> Result<Gateway, Error> {
@@ -21,7 +25,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         hub,
         settings: Arc::new(settings(home)?),
         limits: home.loaded.config.limits.clone(),
-        processes: Arc::new(Reaper::new(program(), env)),
+        processes: Arc::new(Reaper::new(program(), env).sandboxes(places(home), forced(&home.env))),
         outputs: home.paths.outputs(),
         journal: home.paths.journal(),
         search: home.loaded.config.search,
@@ -86,6 +90,32 @@ fn secrets(home: &Home) -> Vec<String> {
     let env = env.map(|(_, value)| value.to_owned());
     let kept = home.loaded.keys.values().map(|key| key.expose().to_owned());
     keys.chain(kept).chain(env).collect()
+}
+
+/// Where a sandbox finds what is ours, and what of it commands may see.
+pub(crate) fn places(home: &Home) -> Places {
+    let paths = &home.paths;
+    let mut private = vec![paths.config.clone(), paths.state.clone(), paths.run.clone()];
+    // A socket whose name is too long for the usual place has a directory of its own.
+    private.extend(paths.socket().parent().filter(|dir| **dir != *paths.run).map(Path::to_owned));
+    Places { private, outputs: paths.outputs(), root: paths.sandboxes() }
+}
+
+/// For tests alone: what a machine without bubblewrap would do.
+fn forced(env: &Environment) -> Option<Backend> {
+    match env.get("CONVOKE_TEST_SANDBOX") {
+        Some("landlock") if cfg!(debug_assertions) => Some(Backend::Landlock),
+        Some("none") if cfg!(debug_assertions) => Some(Backend::Nobody),
+        _ => None,
+    }
+}
+
+/// What holds commands back on this machine, and what is to be said about that.
+pub(crate) fn backend(env: &Environment) -> (Backend, Vec<String>) {
+    if let Some(backend) = forced(env) {
+        return (backend, vec!["`CONVOKE_TEST_SANDBOX` says so".into()]);
+    }
+    tools::sandbox::find(&program(), env.get("PATH").map(OsStr::new))
 }
 
 /// How worktrees are made: by git, or by the first command of a hook that stands in for it.

@@ -8,7 +8,7 @@ use crate::document::{Node, Place, excerpt};
 use crate::permission::{self, Ceilings, Placed};
 use crate::reference::{Kind, Section, When, setting};
 use crate::section::Notes;
-use crate::{Error, model, visibility};
+use crate::{Error, Held, model, sandbox, visibility};
 
 /// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -37,6 +37,8 @@ pub struct Agent {
     pub tools: Vec<(String, bool)>,
     /// `tools.sessions` as it was written: how far this agent's sessions see.
     pub sessions: Option<Value>,
+    /// `sandbox`: how far its commands reach.
+    pub held: Held,
     /// `sandbox.isolated`: sessions of this agent reach nothing but what they start.
     pub isolated: Option<bool>,
 }
@@ -91,7 +93,7 @@ pub(crate) const SECTION: Section = Section {
             "agent.<name>.sandbox",
             Kind::Any,
             "`sandbox`",
-            "`{ \"isolated\": true }`: its sessions reach nothing but what they start",
+            "`mode` and `network`: how far its commands reach; `isolated`: its sessions reach nothing but what they start",
         ),
         setting("agent.<name>.color", Kind::Text, "none", "how it is shown"),
         setting("agent.<name>.hidden", Kind::Flag, "`false`", "not offered to people or models"),
@@ -123,7 +125,7 @@ impl Agent {
                 "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
                 "permission" => places = permission::read(node)?,
                 "tools" => (agent.tools, agent.sessions) = read_tools(node, notes)?,
-                "sandbox" => agent.isolated = visibility::isolated(node, notes)?,
+                "sandbox" => (agent.held, agent.isolated) = sandbox::of_agent(node, notes)?,
                 _ => drop(agent.options.insert(field.key.clone(), node.json())),
             }
         }

@@ -158,7 +158,7 @@ impl Gather<'_> {
     ) -> Result<(), Error> {
         let (commented, plain) = (directory.join("convoke.jsonc"), directory.join("convoke.json"));
         let found = read_text(&commented, self.reading)?;
-        if found.is_some() && plain.exists() {
+        if found.is_some() && plain.is_file() {
             let name = plain.display();
             self.reading.warn(format!("{name}: not read, because `convoke.jsonc` is there as well"));
         }

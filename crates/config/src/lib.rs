@@ -32,6 +32,7 @@ mod provider;
 mod read;
 mod reference;
 mod resolve;
+mod sandbox;
 mod secret;
 mod section;
 mod show;
@@ -72,6 +73,7 @@ pub use peers::{Inbound, Peer};
 pub use permission::{Ceilings, Placed};
 pub use provider::{Cost, Effort, ModelLimits, Pace, Provider, Reasoning, VENDORS, Variant, Wire};
 pub use reference::{reference, schema};
+pub use sandbox::{Held, Sandbox, SandboxMode};
 pub use secret::Secret;
 pub use show::Shown;
 pub use tls::Tls;
@@ -90,6 +92,8 @@ pub struct Config {
     /// `provider/model` for small work beside the conversation: names of sessions.
     pub small_model: Option<String>,
     pub default_agent: Option<String>,
+    /// The permission mode of new sessions.
+    pub permission_mode: Option<&'static str>,
     pub provider: BTreeMap<String, Provider>,
     /// The rules for every agent, layer by layer, each in the order of its file.
     pub permission: Vec<Rule>,
@@ -114,29 +118,6 @@ pub struct Config {
     pub instructions: Vec<String>,
     /// Sections that are accepted and not typed yet, as they were written.
     pub other: BTreeMap<String, Value>,
-}
-
-/// What tools are kept in.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Sandbox {
-    /// Unset: what suits the agent.
-    pub mode: Option<SandboxMode>,
-    /// Sessions of every agent that says nothing itself reach nothing but what they start.
-    pub isolated: Option<bool>,
-    /// How far isolated sessions see: `spawned` (what they started) or `all` (as far as others do).
-    pub session_tools_visibility: Option<&'static str>,
-}
-
-/// How far a command of an agent may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SandboxMode {
-    /// As far as this user does.
-    Off,
-    /// It reads, and writes nothing but temporary files.
-    ReadOnly,
-    /// It writes in the directory of its session as well.
-    Workspace,
 }
 
 /// Settings, and what is to be said about them.
@@ -168,6 +149,7 @@ const TYPED: &[&str] = &[
     "default_agent",
     "provider",
     "permission",
+    "permission_mode",
     "agent",
     "limits",
     "sandbox",
@@ -184,37 +166,8 @@ const TYPED: &[&str] = &[
 
 const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
 
-const SANDBOX_MODES: &[(&str, SandboxMode)] =
-    &[("off", SandboxMode::Off), ("read-only", SandboxMode::ReadOnly), ("workspace", SandboxMode::Workspace)];
-const CLAMPS: &[(&str, &str)] = &[("spawned", "spawned"), ("all", "all")];
-
-const SANDBOX_KEYS: &[&str] = &["mode", "isolated", "sessionToolsVisibility"];
-
-const SANDBOX_SECTION: reference::Section = reference::Section {
-    name: "sandbox",
-    about: "What commands of agents are kept in.",
-    when: reference::When::Restart,
-    settings: &[
-        reference::setting(
-            "sandbox.mode",
-            reference::Kind::Choice(&["off", "read-only", "workspace"]),
-            "what suits the agent",
-            "how far a command reaches: as far as you do, reading only, or writing in the session's directory",
-        ),
-        reference::setting(
-            "sandbox.isolated",
-            reference::Kind::Flag,
-            "`false`",
-            "sessions of every agent that says nothing itself reach nothing but what they start",
-        ),
-        reference::setting(
-            "sandbox.sessionToolsVisibility",
-            reference::Kind::Choice(&["spawned", "all"]),
-            "`spawned`",
-            "how far isolated sessions see",
-        ),
-    ],
-};
+const PERMISSION_MODES: &[(&str, &str)] =
+    &[("ask", "ask"), ("accept-edits", "accept-edits"), ("plan", "plan"), ("auto", "auto")];
 
 /// Settings that are read by nobody yet.
 const UNUSED: &[&str] = &["durability", "store", "mcp"];
@@ -297,6 +250,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,
+            "permission_mode" => config.permission_mode = Some(node.choice(PERMISSION_MODES)?),
             "agent" => read_agents(node, &mut notes, &mut loaded)?,
             "limits" => config.limits = Limits::read(node, &mut notes)?,
             "sandbox" => config.sandbox = Sandbox::read(node, &mut notes)?,
@@ -322,21 +276,6 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
     loaded.config.ceilings = Ceilings::of(&loaded.rule_places);
     loaded.warnings = notes.warnings;
     Ok(loaded)
-}
-
-impl Sandbox {
-    fn read(node: &Node, notes: &mut Notes) -> Result<Self, Error> {
-        let mut sandbox = Self::default();
-        for field in node.fields()? {
-            match field.key.as_str() {
-                "mode" => sandbox.mode = Some(field.node.choice(SANDBOX_MODES)?),
-                "isolated" => sandbox.isolated = Some(field.node.flag()?),
-                "sessionToolsVisibility" => sandbox.session_tools_visibility = Some(field.node.choice(CLAMPS)?),
-                _ => notes.unknown(field, SANDBOX_KEYS),
-            }
-        }
-        Ok(sandbox)
-    }
 }
 
 /// `search` is ours; the guard between sessions reads the section as it was written.

@@ -133,6 +133,11 @@ impl Paths {
         self.state.join("journal")
     }
 
+    /// Temporary files of sessions, and what sandboxes are made of.
+    pub fn sandboxes(&self) -> PathBuf {
+        self.state.join("sandbox")
+    }
+
     /// The gateway's socket, named after its home so that several can share a runtime directory.
     pub fn socket(&self) -> PathBuf {
         let name = format!("{}.sock", short(self.state.as_os_str().as_bytes()));

@@ -75,6 +75,10 @@ pub(crate) fn read_text(file: &Path, reading: &mut Reading) -> Result<Option<Str
 /// Stops one byte behind the largest file: enough to know. A pipe or a device is not waited for.
 fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
     let meta = fs::metadata(file)?;
+    // A sandbox keeps the place of settings that must not be made, for as long as it is there.
+    if meta.is_dir() && fs::read_dir(file)?.next().is_none() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     if !meta.is_file() {
         let what = if meta.is_dir() { "it is a directory" } else { "it is not a file" };
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

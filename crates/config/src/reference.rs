@@ -72,6 +72,12 @@ const GENERAL: Section = Section {
         ),
         setting("default_agent", Kind::Text, "`build`", "who answers when nobody is named: a primary agent"),
         setting(
+            "permission_mode",
+            Kind::Choice(&["ask", "accept-edits", "plan", "auto"]),
+            "`ask`",
+            "of new sessions: what the rules ask about is asked, changes to files are not asked about, nothing but markdown is changed until a plan is approved, or nothing is asked about. No mode lifts a deny",
+        ),
+        setting(
             "instructions",
             Kind::Texts,
             "none",
@@ -110,7 +116,7 @@ pub(crate) const SECTIONS: &[&Section] = &[
     &provider::SECTION,
     &agent::SECTION,
     &permission::SECTION,
-    &crate::SANDBOX_SECTION,
+    &crate::sandbox::SECTION,
     &tools::SECTION,
     &limits::SECTION,
     &hooks::SECTION,
@@ -361,7 +367,7 @@ mod tests {
         check("tls.", tls::KEYS);
         check("worktree.", worktree::KEYS);
         check("compaction.", compaction::KEYS);
-        check("sandbox.", crate::SANDBOX_KEYS);
+        check("sandbox.", crate::sandbox::KEYS);
     }
 
     #[test]

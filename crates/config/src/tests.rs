@@ -77,7 +77,7 @@ fn a_file_that_is_not_text_is_refused_with_its_place() {
 fn a_whole_file_is_read() {
     let loaded = good(
         r#"{
-            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build",
+            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build", "permission_mode": "plan",
             "provider": { "local": {
                 "wire": "openai-chat", "base_url": "http://localhost:{env:PORT}/v1/", "api_key": "{env:KEY}",
                 "headers": { "X-Team": "blue" }, "models": { "qwen/3": { "context": 32768, "output": 4096 } }
@@ -90,12 +90,13 @@ fn a_whole_file_is_read() {
     let config = loaded.config;
     assert_eq!(config.small_model.as_deref(), Some("local/tiny"));
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
+    assert_eq!(config.permission_mode, Some("plan"));
     let local = &config.provider["local"];
     assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
     assert_eq!(local.models["qwen/3"], ModelLimits { context: Some(32768), output: Some(4096), ..Default::default() });
     assert_eq!(config.limits, Limits { depth: 5, cost_usd: 2.5, ask_ms: 30_000, ..Limits::default() });
-    assert_eq!(config.sandbox.mode, Some(SandboxMode::Off));
+    assert_eq!(config.sandbox.held.mode, Some(SandboxMode::Off));
     assert_eq!(config.other["tools"], json!({ "sessions": { "visibility": "tree" } }));
 }
 
@@ -148,7 +149,7 @@ fn gateways_hooks_and_the_rest_are_read() {
     assert_eq!(config.tls, Some(Tls { cert: "/c.pem".into(), key: "k.pem".into() }));
     assert_eq!(config.organisation.url.as_deref(), Some("https://example.org"));
     assert_eq!(
-        (config.instructions, config.sandbox.mode),
+        (config.instructions, config.sandbox.held.mode),
         (vec!["docs/house.md".to_owned()], Some(SandboxMode::ReadOnly))
     );
     for (word, search) in [("on", Search::On), ("off", Search::Off), ("auto", Search::Auto(10))] {
@@ -349,6 +350,7 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"model\": 1 }",
         "{ \"model\": \"gpt\" }",
         "{ \"default_agent\": \"no such name\" }",
+        "{ \"permission_mode\": \"yolo\" }",
         "{ \"limits\": [] }",
         "{ \"limits\": {\n    \"depth\": -1 } }",
         "{ \"limits\": { \"depth\": 1.5 } }",
@@ -380,6 +382,8 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         name the provider and the model, as in `local/llama-3`
     convoke.jsonc:1:20: `no such name` is not an agent's name
         use a letter or digit, then letters, digits, `_` or `-`, at most 64 in all
+    convoke.jsonc:1:22: `permission_mode` cannot be `yolo`
+        use `ask` or `accept-edits` or `plan` or `auto`
     convoke.jsonc:1:13: `limits` must be an object, not an array
         write it as `{ … }`
     convoke.jsonc:2:14: `limits.depth` cannot be -1
@@ -497,8 +501,11 @@ fn a_provider_says_how_it_is_asked_and_what_its_models_cost() {
 fn a_file_of_the_wrong_kind_is_refused() {
     let home = tempfile::tempdir().unwrap();
     let paths = Paths::under(home.path());
-    fs::create_dir_all(paths.config_file()).unwrap();
+    fs::create_dir_all(paths.config_file().join("sub")).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.contains("cannot be read"));
+    // An empty directory keeps the place of a file that must not be made.
+    fs::remove_dir(paths.config_file().join("sub")).unwrap();
+    assert!(load(&paths, &env()).is_ok());
     fs::remove_dir(paths.config_file()).unwrap();
     fs::write(paths.config_file(), " ".repeat(LARGEST_FILE as usize + 1)).unwrap();
     assert!(load(&paths, &env()).unwrap_err().message.ends_with("larger than 1 MiB"));
@@ -526,4 +533,20 @@ fn how_far_sessions_see_is_read_for_all_and_for_one_agent() {
     assert_eq!(lab.sessions, Some(json!({ "visibility": { "list": "agent" } })));
     assert_eq!((desk.sessions.clone(), desk.isolated), (Some(json!({ "visibility": "all" })), None));
     assert_eq!((&mute.tools, &mute.sessions), (&vec![("sessions".to_owned(), false)], &None));
+}
+
+#[test]
+fn how_far_commands_reach_is_read_for_all_and_for_one_agent() {
+    let config = good(
+        r#"{
+            "sandbox": { "mode": "workspace", "network": false },
+            "agent": { "lab": { "sandbox": { "mode": "off", "network": true } }, "desk": {} }
+        }"#,
+    )
+    .config;
+    assert_eq!(config.sandbox.held, Held { mode: Some(SandboxMode::Workspace), network: Some(false) });
+    assert_eq!(config.agent["lab"].held, Held { mode: Some(SandboxMode::Off), network: Some(true) });
+    assert_eq!(config.agent["desk"].held, Held::default());
+    let error = bad(&[r#"{ "agent": { "lab": { "sandbox": { "mode": "on" } } } }"#]);
+    assert!(error.contains("`agent.lab.sandbox.mode` cannot be `on`"), "{error}");
 }

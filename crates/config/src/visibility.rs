@@ -1,5 +1,5 @@
-//! `sessions.visibility` of a section of tools, and `sandbox.isolated`: how far sessions see. The words are checked here,
-//! where their place is known; what they mean is the guard's business.
+//! `sessions.visibility` of a section of tools: how far sessions see. The words are checked here, where their place is
+//! known; what they mean is the guard's business.
 
 use serde_json::{Value, json};
 
@@ -38,16 +38,4 @@ fn levels(node: &Node) -> Result<Value, Error> {
         out[&field.key] = json!(field.node.choice(VISIBILITIES)?);
     }
     Ok(out)
-}
-
-/// `{ "isolated": true }` of one agent.
-pub(crate) fn isolated(sandbox: &Node, notes: &mut Notes) -> Result<Option<bool>, Error> {
-    let mut isolated = None;
-    for field in sandbox.fields()? {
-        match field.key.as_str() {
-            "isolated" => isolated = Some(field.node.flag()?),
-            _ => notes.unknown(field, &["isolated"]),
-        }
-    }
-    Ok(isolated)
 }

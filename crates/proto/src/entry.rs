@@ -2,7 +2,9 @@
 
 use crate::letter::{Compact, Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
-use crate::{AskId, CallId, Code, FileUndone, LetterId, Millis, NotUndone, Outcome, RunId, SessionId, Todo, Usage};
+use crate::{
+    AskId, CallId, Code, FileUndone, Job, LetterId, Millis, NotUndone, Outcome, RunId, SessionId, Todo, Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -317,6 +319,9 @@ pub struct Carried {
     /// The plan that was approved last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Commands in the background whose end was not told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
 }
 
 fn is_zero(number: &u32) -> bool {

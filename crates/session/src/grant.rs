@@ -8,6 +8,7 @@ use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
 use serde::{Deserialize, Serialize};
+use tools::sandbox::Reach;
 
 /// What a child does not get by default (S13, A10).
 const CLOSED_TO_CHILDREN: [&str; 14] = [
@@ -44,6 +45,9 @@ pub(crate) struct Grant {
     /// It was started inside a sandbox, or below a session that was: for good, whatever the settings say later.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandboxed: bool,
+    /// How far the commands of the session above reached when it started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
 }
 
 impl Grant {
@@ -54,6 +58,7 @@ impl Grant {
             ancestors: Vec::new(),
             mode: Mode::Ask,
             sandboxed: true,
+            reach: Some(Reach::LOOKING),
         })
     }
 
@@ -61,16 +66,24 @@ impl Grant {
         serde_json::to_string(self).expect("rules are JSON")
     }
 
+    /// How far commands of the session reach while it runs as `profile`: no further than those of whoever started it, and
+    /// not to writing while it plans.
+    pub(crate) fn reach(&self, profile: &Profile, all: config::Held) -> Reach {
+        let own = profile.reach(all);
+        let own = if self.mode == Mode::Plan { own.within(Reach::LOOKING) } else { own };
+        self.reach.map_or(own, |above| own.within(above))
+    }
+
     /// All that decides what the session may do while it runs as `profile`.
     pub(crate) fn policy(&self, profile: &Profile, agents: &Agents) -> Policy {
         let mut own = profile.rules.clone();
         own.extend(self.rules.iter().cloned());
-        own.extend(self.mode.rules());
         let (all, one) = (agents.ceilings(), &profile.ceilings);
         let managed = [&all.managed, &one.managed].into_iter().filter(|rules| !rules.is_empty());
         let denies = std::iter::once(&all.user).chain(managed).cloned().collect();
         let narrowing = [&all.narrowing, &one.narrowing].into_iter().filter(|rules| !rules.is_empty());
-        let ancestors = self.ancestors.iter().cloned().chain(narrowing.map(|rules| narrowed(rules))).collect();
+        let narrowing = narrowing.map(|rules| narrowed(rules)).chain(self.mode.ceiling());
+        let ancestors = self.ancestors.iter().cloned().chain(narrowing).collect();
         Policy { own, denies, ancestors }
     }
 
@@ -103,5 +116,27 @@ impl Grant {
             );
         }
         Self { rules, ancestors: policy.child(Vec::new()).ancestors, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tools::sandbox::Mode as Held;
+
+    #[test]
+    fn commands_reach_no_further_than_those_of_whoever_started_it() {
+        let agents = Agents::new(&BTreeMap::new(), None, &[]).unwrap();
+        let reach = |grant: &Grant, agent: &str| grant.reach(agents.get(agent).unwrap(), config::Held::default());
+        let root = Grant::default();
+        assert_eq!(reach(&root, "build"), Reach::USUAL);
+        assert_eq!(reach(&Grant { mode: Mode::Plan, ..Grant::default() }, "build"), Reach::LOOKING);
+        let below = Grant { reach: Some(reach(&root, "plan")), ..Grant::default() };
+        assert_eq!(reach(&below, "general"), Reach::LOOKING);
+        // It survives the way through the store, and rows of before say nothing.
+        assert_eq!(reach(&Grant::read(&below.write()), "build"), Reach::LOOKING);
+        assert_eq!(reach(&Grant::read("{}"), "build").mode, Held::Workspace);
+        assert_eq!(reach(&Grant::read("not JSON"), "build"), Reach::LOOKING);
     }
 }

@@ -78,7 +78,10 @@ impl Runtime {
             ..Mail::default()
         };
         match self.store().deliver(mail).await {
-            Ok(_) => Ok(answer),
+            Ok(_) => {
+                self.inner.jobs.end(session).await;
+                Ok(answer)
+            }
             Err(store::Error::Repeated { answer }) => {
                 SessionId::parse(&answer).map_err(|error| store::Error::Internal(error.to_string()))
             }

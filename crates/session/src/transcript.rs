@@ -199,10 +199,8 @@ impl Transcript {
             return;
         }
         for (_, slot) in &mut self.calls {
-            slot.get_or_insert_with(|| {
-                let (files, shows) = (Vec::new(), Vec::new());
-                Settled { output: undo::TAKEN_BACK.into(), failed: true, files, shows }
-            });
+            let (output, files, shows) = (undo::TAKEN_BACK.into(), Vec::new(), Vec::new());
+            slot.get_or_insert_with(|| Settled { output, failed: true, files, shows });
         }
         self.tell_results();
     }

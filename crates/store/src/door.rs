@@ -510,6 +510,9 @@ pub struct Ask {
     /// The session that is asked, beside the person: the lead whose plan it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<SessionId>,
+    /// What the model wants to know; without any, it wants to be allowed something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<proto::Question>,
 }
 
 #[derive(Debug, Clone)]

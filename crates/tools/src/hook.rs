@@ -59,6 +59,8 @@ impl Hook {
             timeout: self.timeout,
             limit: PRINTED,
             spill: None,
+            live: None,
+            confine: None,
             input: Some(input.to_string()),
         };
         let finished = stage.processes.run(command, stage.cancel).await;

@@ -57,6 +57,7 @@ impl Place {
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
             board: Arc::new(crate::doors::Closed),
+            background: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
             journal: self.journal(),
@@ -65,7 +66,9 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(crate::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
+            live: crate::process::Live::default(),
         }
     }
 

@@ -19,6 +19,7 @@ mod minds;
 mod prompts;
 mod report;
 mod rows;
+mod sandbox;
 mod search;
 mod start;
 mod steps;
@@ -65,6 +66,7 @@ const FIGURES: &[Figure] = &[
     Figure { names: &["fork_2000"], measure: mail::fork },
     Figure { names: &["tool_search_2000"], measure: search::search },
     Figure { names: &["shell_verdict_20"], measure: verdict::verdict },
+    Figure { names: &["sandbox_command_ms", "sandbox_start_ms"], measure: sandbox::command },
     Figure { names: &["grep_100k_ratio", "grep_100k_ms"], measure: files::grep },
     Figure { names: &["read_1gb_mib"], measure: files::read },
     Figure { names: &["worktree_enter_ratio", "worktree_enter_ms"], measure: worktree::enter },

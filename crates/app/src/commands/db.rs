@@ -32,7 +32,7 @@ struct Check {
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let Command::Check(args) = args.command;
     let home = Home::open()?;
-    let findings = if home.paths.database().exists() { findings(&home)? } else { Vec::new() };
+    let findings = if home.paths.database().exists() { findings(&home.paths)? } else { Vec::new() };
     if args.json {
         terminal::print_json(&json!({ "ok": findings.is_empty(), "findings": findings }));
     } else if findings.is_empty() {
@@ -44,10 +44,11 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     Ok(if findings.is_empty() { 0 } else { FAILED })
 }
 
-fn findings(home: &Home) -> Result<Vec<String>, Failure> {
-    let opened = match Sqlite::open(&home.paths.state, Arc::new(|_| {})) {
+/// What is damaged.
+pub(super) fn findings(paths: &config::Paths) -> Result<Vec<String>, Failure> {
+    let opened = match Sqlite::open(&paths.state, Arc::new(|_| {})) {
         // A gateway is at work: looking needs no lock.
-        Err(store::Error::Locked { .. }) => Sqlite::open_read(&home.paths.state),
+        Err(store::Error::Locked { .. }) => Sqlite::open_read(&paths.state),
         other => other,
     };
     let store = match opened {

@@ -1,6 +1,7 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod answer;
 mod approve;
 mod attach;
 mod auth;
@@ -10,6 +11,7 @@ mod completions;
 mod config;
 mod db;
 mod demo;
+mod doctor;
 mod history;
 mod hooks;
 mod kill;
@@ -24,6 +26,7 @@ mod serve;
 mod spawn;
 mod stop;
 mod token;
+mod tools;
 mod tree;
 mod trust;
 mod undo;
@@ -71,11 +74,13 @@ enum Command {
     Ps(ps::Args),
     Peers(peers::Args),
     Approve(approve::Args),
+    Answer(answer::Args),
     Permissions(permissions::Args),
     Why(why::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Tools(tools::Args),
     Hooks(hooks::Args),
     Models(models::Args),
     Config(config::Args),
@@ -84,6 +89,7 @@ enum Command {
     Token(token::Args),
     Worktrees(worktrees::Args),
     Db(db::Args),
+    Doctor(doctor::Args),
     Demo(demo::Args),
     Completions(completions::Args),
 }
@@ -108,11 +114,13 @@ impl Cli {
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Approve(args) => approve::run(args),
+            Command::Answer(args) => answer::run(args),
             Command::Permissions(args) => permissions::run(args),
             Command::Why(args) => why::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Tools(args) => tools::run(args),
             Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Config(args) => config::run(args),
@@ -121,6 +129,7 @@ impl Cli {
             Command::Token(args) => token::run(args),
             Command::Worktrees(args) => worktrees::run(args),
             Command::Db(args) => db::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Demo(args) => demo::run(args),
             Command::Completions(args) => completions::run(args),
         }

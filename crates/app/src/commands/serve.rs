@@ -76,6 +76,8 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
     runtime.block_on(async {
         let hub = Hub::default();
         let store = Sqlite::open(&home.paths.state, hub.on_kept()).map_err(|error| from_store(&error))?;
+        // Whoever has the database has the home: what a killed predecessor left can go.
+        tools::sandbox::clear_up(&wiring::places(home));
         let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit)?;
         let socket = Socket::bind(&home.paths.socket())?;
         let tcp = listen(home, args)?;
@@ -83,6 +85,8 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         announce(home, args, tcp.as_ref());
         gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit, tcp }).await;
         signals.abort();
+        // Nothing runs any more, and what is warm goes with this process.
+        tools::sandbox::clear_up(&wiring::places(home));
         Ok(())
     })
 }

@@ -1,5 +1,6 @@
 //! The gateway as its callers see it: a real socket and the real client, over a store in memory and the offline model.
 
+mod asks;
 mod doors;
 mod events;
 mod hostile;

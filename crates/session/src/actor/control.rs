@@ -75,11 +75,21 @@ impl Actor {
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
-            let mut text = format!("the answer was no: {why}");
-            if self.rt.store.ask(&answer.ask).await?.is_some_and(|ask| ask.permission == CIRCLE) {
+            let ask = self.rt.store.ask(&answer.ask).await?;
+            let mut text = match &ask {
+                Some(ask) if !ask.questions.is_empty() => format!("the question was not answered: {why}"),
+                _ => format!("the answer was no: {why}"),
+            };
+            if ask.is_some_and(|ask| ask.permission == CIRCLE) {
                 text.push_str(&format!("; {}", in_circles(&open.call.tool)));
             }
             batch.entries.push(result(&call, State::Denied, text));
+            return Ok(None);
+        }
+        if !answer.answers.is_empty() {
+            let said = tools::find(&open.call.tool).map(|tool| tool.answered(open.call.given(), &answer.answers));
+            let said = said.unwrap_or_else(|| Ok(tools::Output::text(answer.answers.concat().join("\n"))));
+            batch.entries.push(self.outcome(&call, &said, 0));
             return Ok(None);
         }
         if answer.reply == AskReply::Always
@@ -176,6 +186,7 @@ impl Actor {
     async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
+        self.rt.jobs.end(&self.row.id).await;
         self.weigh_worktree().await;
         let settled = |entry: &Entry| match entry {
             Entry::Result(result) => Some(result.call.clone()),

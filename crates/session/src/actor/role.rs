@@ -5,13 +5,15 @@ use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
 use crate::settings::{Here, project};
-use crate::toolbox::{Deferral, Toolbox};
+use crate::toolbox::{Deferral, SEARCH, Toolbox};
+use proto::methods::ToolInfo;
 use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Session;
+use tools::sandbox::{Confine, Reach};
 use tools::{AgentInfo, AnyTool, Audience};
 
 pub(crate) struct Role {
@@ -20,6 +22,8 @@ pub(crate) struct Role {
     pub(crate) mode: Mode,
     /// Held to what it starts (S3).
     pub(crate) sandboxed: bool,
+    /// How far its commands reach.
+    pub(crate) reach: Reach,
     pub(super) dir: PathBuf,
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
@@ -36,6 +40,7 @@ impl Role {
         let profile = profile.expect("the default agent exists").clone();
         let grant = Grant::read(&row.policy);
         let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents));
+        let reach = grant.reach(&profile, here.loaded.config.sandbox.held);
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
         let info = |agent: &Profile| AgentInfo { name: agent.name.clone(), description: agent.description.clone() };
@@ -54,7 +59,19 @@ impl Role {
         let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        Self { worktree: project(&dir), dir, toolbox, here, policy: Arc::new(policy), mode, sandboxed, profile }
+        let (worktree, policy) = (project(&dir), Arc::new(policy));
+        Self { worktree, dir, toolbox, here, policy, mode, sandboxed, reach, profile }
+    }
+
+    /// What the commands of a session are kept in.
+    pub(super) fn confine(&self, session: &proto::SessionId) -> Confine {
+        Confine {
+            session: session.clone(),
+            reach: self.reach,
+            dir: self.dir.clone(),
+            worktree: self.worktree.clone(),
+            rules: self.policy.clone(),
+        }
     }
 
     /// What the rules and the mode say to one thing a call wants.
@@ -108,6 +125,28 @@ impl Role {
         })
     }
 
+    /// Every tool, with what the model is shown of it.
+    pub(crate) fn tools(&self) -> Vec<ToolInfo> {
+        let about = |tool: &'static dyn AnyTool| {
+            self.toolbox.described(tool).lines().next().unwrap_or_default().trim().to_owned()
+        };
+        let row = |(tool, (_, step)): (&&'static dyn AnyTool, (_, Option<&'static str>))| {
+            let spec = tool.spec();
+            // With nothing to look for it is of no use.
+            let idle = step.is_none() && spec.name == SEARCH && self.toolbox.deferred().is_empty();
+            let why = step.map(taken_by).or(idle.then_some("every tool is shown already"));
+            ToolInfo {
+                name: spec.name.into(),
+                description: about(*tool),
+                permission: spec.permission.into(),
+                deferred: self.toolbox.is_deferred(spec.name),
+                hidden: why.is_some(),
+                why: why.map(str::to_owned),
+            }
+        };
+        tools::BUILTIN.iter().zip(self.explained()).map(row).collect()
+    }
+
     /// The system part: stable for as long as the role is. `deferred` are the tools the model is told by name only.
     pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
         let mut text = self.profile.prompt.clone();
@@ -133,6 +172,17 @@ impl Role {
             ));
         }
         text
+    }
+}
+
+/// The words for a step of the policy that takes a tool away.
+fn taken_by(step: &'static str) -> &'static str {
+    match step {
+        "profile" => "the agent does not want it (`tools`)",
+        "parent" => "a session above, the permission mode, or a repository that is not trusted forbids it",
+        "settings" => "the settings deny it for all",
+        "child" => "the session was started without it",
+        _ => "the rules deny it, or there is nothing it could be used for",
     }
 }
 

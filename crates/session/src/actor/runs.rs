@@ -105,6 +105,7 @@ impl Actor {
             // A person's word starts again what a person stopped.
             batch.row.stopped = (self.row.stopped && by_person).then_some(false);
             batch.entries.extend(self.homeless_notice());
+            batch.post.extend(self.lost_jobs());
             let at = now();
             batch.row.run = Some(batch.consume.first().map(LetterId::run));
             (batch.row.activity, batch.row.started, batch.row.ended) = (Some(at), Some(at), Some(None));
@@ -316,6 +317,10 @@ impl Actor {
         self.report = self.rt.store.run(&run).await?.and_then(|run| run.report);
         for ask in self.rt.store.asks(Some(&self.row.root)).await?.iter().filter(|ask| ask.session == self.row.id) {
             self.hub().publish(&self.row.root, &asked_event(ask));
+        }
+        let post = self.lost_jobs();
+        if !post.is_empty() {
+            self.commit(Batch { post, ..Batch::default() }).await?;
         }
         let spent = self.attempts() >= ATTEMPTS;
         let (again, cut_off): (Vec<_>, Vec<_>) = self

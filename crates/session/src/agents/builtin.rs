@@ -11,6 +11,8 @@ struct Builtin {
     description: &'static str,
     mode: Mode,
     hidden: bool,
+    /// Its commands are held to reading.
+    looks: bool,
     prompt: &'static str,
     rules: &'static [(&'static str, &'static str, Action)],
 }
@@ -36,6 +38,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Does the work: reads, edits, runs commands, and hands pieces to other agents.",
         mode: Mode::Primary,
         hidden: false,
+        looks: false,
         prompt: include_str!("build.md"),
         rules: &[("question", "*", Allow), ("plan_enter", "*", Allow)],
     },
@@ -44,6 +47,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Thinks a change through and writes the plan; changes nothing but markdown.",
         mode: Mode::Primary,
         hidden: false,
+        looks: true,
         prompt: include_str!("plan.md"),
         rules: &[
             ("question", "*", Allow),
@@ -52,8 +56,6 @@ const BUILTIN: &[Builtin] = &[
             ("edit", "*.md", Allow),
             ("enter_worktree", "*", Deny),
             ("exit_worktree", "remove*", Deny),
-            // Until commands can be held read-only by a sandbox, there are none.
-            ("bash", "*", Deny),
         ],
     },
     Builtin {
@@ -61,12 +63,14 @@ const BUILTIN: &[Builtin] = &[
         description: "Finds its way around a code base, read-only: where things are, how they hang together.",
         mode: Mode::Subagent,
         hidden: false,
+        looks: true,
         prompt: include_str!("explore.md"),
         rules: &[
             ("*", "*", Deny),
             ("grep", "*", Allow),
             ("glob", "*", Allow),
             ("list", "*", Allow),
+            ("bash", "*", Allow),
             ("webfetch", "*", Allow),
             ("read", "*", Allow),
             ("read", "*.env", Ask),
@@ -79,6 +83,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Works on a piece of a larger task by itself, with all tools, and reports back.",
         mode: Mode::Subagent,
         hidden: false,
+        looks: false,
         prompt: include_str!("general.md"),
         rules: &[("todoread", "*", Deny), ("todowrite", "*", Deny)],
     },
@@ -87,6 +92,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Sums a conversation up so that it can go on.",
         mode: Mode::Primary,
         hidden: true,
+        looks: false,
         prompt: include_str!("compaction.md"),
         rules: &[("*", "*", Deny)],
     },
@@ -95,6 +101,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Names a conversation.",
         mode: Mode::Primary,
         hidden: true,
+        looks: false,
         prompt: include_str!("title.md"),
         rules: &[("*", "*", Deny)],
     },
@@ -103,6 +110,7 @@ const BUILTIN: &[Builtin] = &[
         description: "Says what a session did.",
         mode: Mode::Primary,
         hidden: true,
+        looks: false,
         prompt: include_str!("summary.md"),
         rules: &[("*", "*", Deny)],
     },
@@ -119,6 +127,7 @@ pub(super) fn custom(name: &str, user_rules: &[Rule]) -> Profile {
         description: "",
         mode: Mode::All,
         hidden: false,
+        looks: false,
         prompt: include_str!("general.md"),
         rules: &[],
     };
@@ -147,6 +156,8 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         tools: Vec::new(),
         ceilings: config::Ceilings::default(),
         isolated: None,
+        looks: builtin.looks,
+        held: config::Held::default(),
         named: own,
     }
 }

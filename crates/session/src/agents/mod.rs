@@ -5,6 +5,7 @@ mod builtin;
 use config::{Ceilings, Mode};
 use proto::{Error, Rule};
 use std::collections::BTreeMap;
+use tools::sandbox::{self, Reach};
 
 /// What a session runs as.
 #[derive(Debug, Clone)]
@@ -33,11 +34,21 @@ pub struct Profile {
     pub ceilings: Ceilings,
     /// Its sessions reach nothing but what they start; unset, the settings for all say.
     pub isolated: Option<bool>,
+    /// It only looks, and its commands are held to that unless its own settings say otherwise.
+    pub looks: bool,
+    /// How far its own settings let its commands reach.
+    pub held: config::Held,
     /// Rules that were written for this agent by name; a child may only spawn when they speak of `task`.
     named: Vec<Rule>,
 }
 
 impl Profile {
+    /// How far its commands reach, where `all` is set for everybody.
+    pub fn reach(&self, all: config::Held) -> Reach {
+        let usual = if self.looks { Reach::LOOKING } else { reach(all, Reach::USUAL) };
+        reach(self.held, usual)
+    }
+
     /// Whether the agent's own rules name a permission, which lifts a default denial for children.
     pub fn names(&self, permission: &str) -> bool {
         self.named.iter().any(|rule| rule.permission == permission)
@@ -82,6 +93,20 @@ impl Profile {
 
     pub fn can_be_root(&self) -> bool {
         self.mode != Mode::Subagent && !self.hidden
+    }
+}
+
+/// What is set, over what is usual.
+fn reach(set: config::Held, usual: Reach) -> Reach {
+    let mode = set.mode.map(|mode| match mode {
+        config::SandboxMode::Off => sandbox::Mode::Off,
+        config::SandboxMode::ReadOnly => sandbox::Mode::ReadOnly,
+        config::SandboxMode::Workspace => sandbox::Mode::Workspace,
+    });
+    Reach {
+        mode: mode.unwrap_or(usual.mode),
+        network: set.network.unwrap_or(usual.network),
+        asked: usual.asked || set.mode.is_some() || set.network.is_some(),
     }
 }
 
@@ -181,6 +206,7 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
     base.isolated = agent.isolated.or(base.isolated);
+    base.held = agent.held;
     let names = |(name, wanted): &(String, bool)| {
         tools::groups::expand(name).into_iter().map(|name| (tool(name), *wanted)).collect::<Vec<_>>()
     };

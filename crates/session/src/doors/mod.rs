@@ -3,6 +3,7 @@
 //! Nothing is written here. Children and letters are prepared, and the commit of the call makes them exist: a crash leaves
 //! either the call's outcome with all that follows from it, or neither.
 
+mod background;
 mod board;
 pub(crate) mod conversation;
 pub(crate) mod mail;
@@ -35,6 +36,8 @@ pub(crate) struct Caller {
     pub(crate) policy: Arc<Policy>,
     /// Held to what it starts (S3).
     pub(crate) sandboxed: bool,
+    /// How far its commands reach.
+    pub(crate) reach: tools::sandbox::Reach,
     /// How many sessions came before it in a chain of messages.
     pub(crate) hops: u32,
     /// The run whose purse pays for what it causes.

@@ -31,6 +31,8 @@ pub(crate) struct Order<'a> {
     pub(crate) model: &'a str,
     /// The permission mode of the session above.
     pub(crate) mode: Mode,
+    /// How far commands of the session above reach.
+    pub(crate) reach: tools::sandbox::Reach,
     pub(crate) letter: LetterId,
     /// The call that waits for the end; without one a letter tells of it.
     pub(crate) call: Option<&'a CallId>,
@@ -58,6 +60,7 @@ impl Spawner for Doors {
             policy: &self.caller.policy,
             model: &self.caller.model,
             mode: self.caller.mode,
+            reach: self.caller.reach,
             // From the call's id, so that the same call can never start a second run.
             letter: LetterId::derived("run_", self.call.as_str()),
             call: request.waits.then_some(&self.call),
@@ -245,6 +248,7 @@ impl Inner {
         let fork = request.fork.then(|| store::Fork { of: parent.id.clone(), seq: parent.seq });
         // Nobody gets out of a sandbox by starting somebody outside of it.
         grant.sandboxed = self.is_sandboxed(parent);
+        grant.reach = Some(order.reach);
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
             None => parent.cwd.clone(),

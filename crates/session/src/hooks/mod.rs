@@ -209,6 +209,8 @@ impl Hooks {
             timeout: Duration::from_millis(hung.hook.timeout_ms),
             limit: LONGEST,
             spill: None,
+            live: None,
+            confine: None,
             input: Some(input),
         };
         match self.processes.run(command, cancel).await {

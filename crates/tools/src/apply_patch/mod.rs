@@ -57,6 +57,7 @@ impl Tool for ApplyPatch {
         let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
         for place in places.values() {
             files::permitted(&files::accesses("edit", place, Purpose::Write, cx), cx)?;
+            cx.processes.give_way(place);
         }
         let (seen, page, worktree) = (Arc::clone(&cx.files), cx.page(), cx.worktree.clone());
         let apply = move || apply(&changes, &places, &worktree, &seen, &page);

@@ -1,4 +1,4 @@
-//! `bash`: one shell command, to its end.
+//! `bash`: one shell command, to its end or in the background.
 
 mod prefix;
 mod reach;
@@ -9,6 +9,7 @@ use crate::files::{self, Purpose};
 use crate::process::{self, Command, Finished};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
+use proto::JobNews;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek, SeekFrom};
@@ -19,6 +20,8 @@ pub struct Bash;
 
 const DEFAULT_TIMEOUT: u64 = 120_000;
 const MAX_TIMEOUT: u64 = 600_000;
+/// The longest life of a job: whatever a session forgot is gone the next day.
+const MAX_JOB: u64 = 24 * 3_600_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
@@ -29,14 +32,14 @@ pub struct Args {
     #[serde(default)]
     #[expect(dead_code, reason = "for readers of the transcript; nothing acts on it")]
     description: Option<String>,
-    /// Milliseconds it may take: 120000 unless given, 600000 at most.
+    /// Milliseconds it may take: 120000 unless given, 600000 at most. In the background a day, unless given.
     #[serde(default, deserialize_with = "tolerant::number", alias = "timeoutMs", alias = "timeout_ms")]
     #[schemars(with = "Option<u64>")]
     timeout: Option<u64>,
     /// The folder to run it in; the working directory unless given.
     #[serde(default, alias = "work_dir", alias = "workDir", alias = "cwd", alias = "path")]
     workdir: Option<String>,
-    /// Not available yet: leave it out.
+    /// Start it and go on: for servers and long work. You are told when it ends; its output goes to a file.
     #[serde(default, deserialize_with = "tolerant::truth", alias = "run_in_background")]
     background: bool,
 }
@@ -50,6 +53,11 @@ struct Facts {
     timed_out: bool,
     bytes: u64,
     ms: u64,
+    /// How far it reached: `off`, `read-only` or `workspace`.
+    sandbox: &'static str,
+    /// What of its sandbox was not enforced, or had to be put right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 #[async_trait]
@@ -68,19 +76,22 @@ impl Tool for Bash {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        if args.background {
-            return Err(Error::tell("background commands are not available yet: run it without `background`"));
-        }
         if args.command.trim().is_empty() {
             return Err(Error::tell("`command` is empty"));
+        }
+        if args.background {
+            return start(&args, cx).await;
         }
         let spill = output::file(cx);
         let finished = cx.processes.run(args.command(cx, &spill), &cx.cancel).await.map_err(broken)?;
         if finished.cancelled {
             return Err(Error::Cancelled);
         }
-        let facts = facts(&finished);
-        let end = ending(&finished, args.timeout());
+        let facts = facts(&finished, cx);
+        let mut end = ending(&finished, args.timeout());
+        if let Some(notice) = &finished.notice {
+            end.push_str(&format!("\n({notice})"));
+        }
         let printed = printed(finished, spill, cx).await?;
         let printed = printed.trim_end();
         let text = if printed.is_empty() { format!("(no output)\n{end}") } else { format!("{printed}\n\n{end}") };
@@ -94,7 +105,8 @@ impl Args {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT))
+        let (usual, most) = if self.background { (MAX_JOB, MAX_JOB) } else { (DEFAULT_TIMEOUT, MAX_TIMEOUT) };
+        Duration::from_millis(self.timeout.unwrap_or(usual).clamp(1, most))
     }
 
     fn command(&self, cx: &ToolCx, spill: &Path) -> Command {
@@ -107,25 +119,43 @@ impl Args {
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            live: Some(cx.live.clone()),
+            confine: cx.confine.clone(),
             input: None,
         }
     }
 }
 
+/// Starts it as a job, which is answered at once.
+async fn start(args: &Args, cx: &ToolCx) -> Result<Output, Error> {
+    let command = Command { limit: 0, spill: None, live: None, ..args.command(cx, Path::new("")) };
+    let job = cx.background.start(command, &args.command).await.map_err(|error| Error::tell(error.message))?;
+    let text = format!(
+        "The job `{}` runs in the background, and you are told when it ends. What it prints goes to `{}`: look at it with \
+         `read` and an offset, or with `jobs`, which also stops it.",
+        job.id, job.file
+    );
+    Ok(Output::text(text).with(&JobNews { job, over: false }))
+}
+
 fn broken(error: process::Error) -> Error {
     match error {
-        process::Error::Start { .. } | process::Error::Lost { .. } => Error::tell(error.to_string()),
+        process::Error::Start { .. } | process::Error::Refused { .. } | process::Error::Lost { .. } => {
+            Error::tell(error.to_string())
+        }
         process::Error::Reaper(_) => Error::Broken { tool: "bash", source: Box::new(error) },
     }
 }
 
-fn facts(finished: &Finished) -> Facts {
+fn facts(finished: &Finished, cx: &ToolCx) -> Facts {
     Facts {
         exit_code: finished.code,
         signal: finished.signal,
         timed_out: finished.timed_out,
         bytes: finished.total,
         ms: finished.ms,
+        sandbox: cx.confine.as_ref().map_or("off", |confine| confine.reach.mode.as_str()),
+        notice: finished.notice.clone(),
     }
 }
 

@@ -1,15 +1,20 @@
 //! The gateway's side: starts the reaper when it is needed, feeds it, and follows each call to its end.
 
 use super::collect::Collector;
+use super::confined::{self, Entered, Sandboxes, Way};
 use super::wire::{self, Note, Report};
 use super::{Command, Error, Finished, Processes, clean_env};
+use crate::sandbox::{Backend, Places};
 use async_trait::async_trait;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +33,8 @@ const FEED_LIMIT: Duration = Duration::from_secs(10);
 const FEEDS: u32 = 10;
 /// How long a runner may take to end its call before the reaper is asked to end the runner. More than its own patience.
 const RUNNER_GRACE: Duration = Duration::from_secs(4);
+/// How long a sandbox may take to serve; a busy machine takes a second.
+const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long output may keep coming after all is dead: a descriptor that was handed to a stranger never closes.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
@@ -37,13 +44,23 @@ pub struct Reaper {
     env: Vec<(String, String)>,
     feed_limit: Duration,
     link: Mutex<Option<Arc<Link>>>,
+    sandboxes: Option<Arc<Sandboxes>>,
 }
 
 impl Reaper {
     /// `exe` must answer to the arguments `reaper` and `runner` with [`super::reaper_main`] and [`super::runner_main`].
     /// `env` is cleaned here once more.
     pub fn new(exe: PathBuf, env: Vec<(String, String)>) -> Self {
-        Self { exe, env: clean_env(env.into_iter()), feed_limit: FEED_LIMIT, link: Mutex::new(None) }
+        let (env, link) = (clean_env(env.into_iter()), Mutex::new(None));
+        Self { exe, env, feed_limit: FEED_LIMIT, link, sandboxes: None }
+    }
+
+    /// With sandboxes, enforced by the best there is on this machine, or by the backend that is given. Without this,
+    /// commands that are to be confined are refused.
+    #[must_use]
+    pub fn sandboxes(mut self, places: Places, backend: Option<Backend>) -> Self {
+        self.sandboxes = Some(Arc::new(Sandboxes::new(places, backend)));
+        self
     }
 
     /// With another time after which a gateway that stopped counts as gone.
@@ -59,7 +76,8 @@ impl Reaper {
         if let Some(link) = link.as_ref().filter(|link| !link.gone.is_cancelled()) {
             return Ok(Arc::clone(link));
         }
-        let fresh = Arc::new(Link::open(&self.exe, &self.env, self.feed_limit)?);
+        let start = Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit };
+        let fresh = Arc::new(start.bare()?);
         *link = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -72,11 +90,61 @@ impl Reaper {
             // It died and nobody had noticed: nothing was started, so a second try repeats nothing.
             Err(_) => {
                 link.gone.cancel();
-                let link = self.link()?;
-                let id = link.send_run(&theirs).await?;
-                Ok(Call { link, id, ends: ours })
+                Call::begin(self.link()?, ours, &theirs).await
             }
         }
+    }
+
+    /// Where a command is to be run.
+    async fn way(&self, command: &Command) -> Result<Way, Error> {
+        let Some(confine) = &command.confine else { return Ok(Way::Bare { notice: None }) };
+        let Some(sandboxes) = &self.sandboxes else {
+            let reason = "there are no sandboxes here".to_owned();
+            return Err(Error::Refused { program: command.program.clone(), reason });
+        };
+        let start = Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit };
+        sandboxes.enter(command, confine, &start).await
+    }
+
+    /// Begins a command where it is to be run.
+    async fn begin(&self, command: &Command) -> Result<Begun, Error> {
+        // A sandbox may die between two looks; nothing was started then, so a second try repeats nothing.
+        for _ in 0..2 {
+            let entered = match self.way(command).await? {
+                Way::Bare { notice } => {
+                    let call = self.start().await.map_err(Error::Reaper)?;
+                    return Ok(Begun { call, notice, entered: None });
+                }
+                Way::Inside(entered) => entered,
+            };
+            let (ours, theirs) = ends().map_err(Error::Reaper)?;
+            match Call::begin(Arc::clone(&entered.link), ours, &theirs).await {
+                Ok(call) => return Ok(Begun { call, notice: None, entered: Some(entered) }),
+                Err(_) => entered.link.gone.cancel(),
+            }
+        }
+        Err(Error::Reaper(io::ErrorKind::BrokenPipe.into()))
+    }
+}
+
+/// A command that is about to be told what it is.
+struct Begun {
+    call: Call,
+    notice: Option<String>,
+    entered: Option<Entered>,
+}
+
+impl Begun {
+    async fn follow(self, mut command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+        let Some(entered) = self.entered else {
+            let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await?;
+            return Ok(Finished { notice: self.notice, ..finished });
+        };
+        command.env.retain(|(name, _)| name != "TMPDIR");
+        command.env.push(("TMPDIR".into(), entered.temporary.display().to_string()));
+        let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await;
+        let tidied = entered.tidy();
+        Ok(Finished { notice: tidied.or(entered.notice), ..finished? })
     }
 }
 
@@ -84,15 +152,22 @@ impl Reaper {
 impl Processes for Reaper {
     async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
         let started = Instant::now();
-        let order = wire::encode(&command)?;
-        let call = tokio::select! {
+        // What cannot be said to a runner is refused before anything is set up for it.
+        wire::encode(&command)?;
+        let begun = tokio::select! {
             // What is cancelled already does not start.
             biased;
             () = cancel.cancelled() => return Ok(Finished { cancelled: true, ..Finished::default() }),
-            call = self.start() => call.map_err(Error::Reaper)?,
+            begun = self.begin(&command) => begun?,
         };
-        let finished = call.follow(order, &command, cancel).await?;
+        let finished = begun.follow(command, cancel).await?;
         Ok(Finished { ms: started.elapsed().as_millis().try_into().unwrap_or(u64::MAX), ..finished })
+    }
+
+    fn give_way(&self, path: &Path) {
+        if let Some(sandboxes) = &self.sandboxes {
+            sandboxes.give_way(path);
+        }
     }
 
     fn env(&self) -> &[(String, String)] {
@@ -100,8 +175,58 @@ impl Processes for Reaper {
     }
 }
 
+/// What a reaper is started with.
+pub(super) struct Start<'a> {
+    pub(super) exe: &'a Path,
+    pub(super) env: &'a [(String, String)],
+    pub(super) feed_limit: Duration,
+}
+
+impl Start<'_> {
+    fn bare(&self) -> io::Result<Link> {
+        let mut command = tokio::process::Command::new(self.exe);
+        command.arg("reaper").stdout(Stdio::null()).stderr(Stdio::null());
+        Link::open(command, self).map(|(link, _)| link)
+    }
+
+    /// A reaper that confines itself, and before that is confined by another program with its arguments. Returns when
+    /// it serves, so that what is wrong with the sandbox is not taken for a command that failed.
+    pub(super) async fn inside(&self, outer: Option<(&Path, Vec<OsString>)>, words: &[OsString]) -> io::Result<Link> {
+        let mut command = match outer {
+            Some((program, words)) => {
+                let mut command = tokio::process::Command::new(program);
+                command.args(words).stdout(confined::program(self.exe)?);
+                command
+            }
+            None => {
+                let mut command = tokio::process::Command::new(self.exe);
+                command.stdout(Stdio::null());
+                command
+            }
+        };
+        command.arg("reaper").args(words).stderr(Stdio::piped());
+        let (link, stderr) = Link::open(command, self)?;
+        let serves = link.socket.async_io(Interest::READABLE, || {
+            let mut word = [0; 1];
+            let (read, _) = rustix::net::recv(&link.socket, &mut word, RecvFlags::empty())?;
+            Ok(read)
+        });
+        match timeout(START_LIMIT, serves).await {
+            Ok(Ok(1..)) => return Ok(link),
+            Err(_) => return Err(io::Error::other("it did not start in time")),
+            Ok(Ok(_) | Err(_)) => {}
+        }
+        let mut said = Vec::new();
+        if let Some(stderr) = stderr {
+            let _ = timeout(PIPE_GRACE, stderr.take(wire::MAX_REPORT).read_to_end(&mut said)).await;
+        }
+        let said = String::from_utf8_lossy(&said);
+        Err(io::Error::other(said.trim().lines().next().unwrap_or("it ended at once").to_owned()))
+    }
+}
+
 /// A reaper process. Dropping this ends it and everything it runs.
-struct Link {
+pub(super) struct Link {
     /// Packets in truth; only its readiness is asked for as a stream's.
     socket: UnixStream,
     next: AtomicU64,
@@ -110,23 +235,30 @@ struct Link {
 }
 
 impl Link {
-    fn open(exe: &std::path::Path, env: &[(String, String)], feed_limit: Duration) -> io::Result<Self> {
+    fn open(
+        mut command: tokio::process::Command,
+        start: &Start<'_>,
+    ) -> io::Result<(Self, Option<tokio::process::ChildStderr>)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        let child = tokio::process::Command::new(exe)
-            .arg("reaper")
+        let mut child = command
             .env_clear()
-            .envs(env.iter().map(|(name, value)| (name, value)))
+            .envs(start.env.iter().map(|(name, value)| (name, value)))
             .current_dir("/")
             .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()?;
+        // Closes our copy of its standard input, which would keep the socket open after it died.
+        drop(command);
+        let stderr = child.stderr.take();
         let gone = CancellationToken::new();
-        let keeper = tokio::spawn(keep(child, ours.try_clone()?, feed_limit, gone.clone()));
+        let keeper = tokio::spawn(keep(child, ours.try_clone()?, start.feed_limit, gone.clone()));
         let socket = UnixStream::from_std(ours.into())?;
-        Ok(Self { socket, next: AtomicU64::new(1), gone, _keeper: AbortOnDropHandle::new(keeper) })
+        Ok((Self { socket, next: AtomicU64::new(1), gone, _keeper: AbortOnDropHandle::new(keeper) }, stderr))
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
     }
 
     async fn send_run(&self, theirs: &Theirs) -> io::Result<u64> {
@@ -208,8 +340,13 @@ enum Stop {
 }
 
 impl Call {
+    async fn begin(link: Arc<Link>, ends: Ours, theirs: &Theirs) -> io::Result<Self> {
+        let id = link.send_run(theirs).await?;
+        Ok(Self { link, id, ends })
+    }
+
     async fn follow(self, order: Vec<u8>, command: &Command, cancel: &CancellationToken) -> Result<Finished, Error> {
-        let mut collector = Collector::new(command.limit, command.spill.clone());
+        let mut collector = Collector::new(command.limit, command.spill.clone()).live(command.live.clone());
         let end = CancellationToken::new();
         let (stop, report) = {
             let limit = tokio::time::sleep(command.timeout);
@@ -312,6 +449,7 @@ fn finished(stop: Stop, said: Option<Said>, kept: Collector, command: &Command) 
         errors,
         timed_out: matches!(stop, Stop::TimedOut),
         cancelled: matches!(stop, Stop::Cancelled),
+        notice: None,
         ms: 0,
     })
 }

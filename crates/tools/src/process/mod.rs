@@ -13,10 +13,16 @@
 //! before, so that it can put things in order. A process that detaches itself is adopted by its
 //! runner, which is why it cannot hide. The reaper ends everything when its own socket closes or when it has not been
 //! fed in time (a gateway that was stopped), and adopts and ends what a killed runner leaves behind.
+//!
+//! A command that is to be confined goes to another reaper, which was started inside a sandbox (`confined`): one for each
+//! session and what holds for it, kept for a while, so that only the first command pays for the sandbox. There the
+//! reaper is the first process of a namespace, and the kernel ends whatever is left when it ends.
 
 mod collect;
+mod confined;
 mod env;
 mod link;
+mod live;
 mod reaper;
 mod runner;
 mod tree;
@@ -24,11 +30,14 @@ mod wire;
 
 pub use env::{clean_env, shell};
 pub use link::Reaper;
+pub use live::{Glimpse, Live};
 pub use reaper::reaper_main;
 pub use runner::runner_main;
 
+use crate::sandbox::Confine;
 use async_trait::async_trait;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +46,9 @@ use tokio_util::sync::CancellationToken;
 pub trait Processes: Send + Sync {
     /// Runs one command to its end. When this returns, or is dropped, nothing the command started keeps running.
     async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error>;
+
+    /// Takes away what a sandbox put in the place of a file that somebody is about to make, if nobody needs it just now.
+    fn give_way(&self, _: &Path) {}
 
     /// The cleaned environment to start commands with.
     fn env(&self) -> &[(String, String)] {
@@ -57,6 +69,10 @@ pub struct Command {
     pub limit: usize,
     /// The file that gets the whole output when it is longer than `limit`.
     pub spill: Option<PathBuf>,
+    /// Where it is shown while it is printed.
+    pub live: Option<Live>,
+    /// What it is kept in; nothing unless given.
+    pub confine: Option<Arc<Confine>>,
     /// What it reads from its standard input; nothing unless given. With it, standard error is kept apart from the
     /// output.
     pub input: Option<String>,
@@ -77,6 +93,8 @@ pub struct Finished {
     pub total: u64,
     pub timed_out: bool,
     pub cancelled: bool,
+    /// What of its sandbox was not enforced, or had to be put right.
+    pub notice: Option<String>,
     pub ms: u64,
 }
 
@@ -86,6 +104,9 @@ pub enum Error {
     /// The caller can do something about it: a program that is not there, a directory that is not there.
     #[error("cannot start `{program}`: {reason}")]
     Start { program: String, reason: String },
+    /// It is not to be run like this here, and why.
+    #[error("`{program}` was not run: {reason}")]
+    Refused { program: String, reason: String },
     /// It was started, and what became of it is not known, except that it is gone.
     #[error("the process that ran `{program}` was killed; it may have done a part of its work")]
     Lost { program: String },

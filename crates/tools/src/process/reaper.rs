@@ -4,12 +4,14 @@
 
 use super::tree;
 use super::wire::{NOTE, Note, Report};
+use crate::sandbox;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, set_child_subreaper, setsid};
+use std::ffi::OsString;
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -25,14 +27,30 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What the hidden subcommand does. Plain blocking code: no runtime is started.
 pub fn reaper_main() -> ExitCode {
-    match serve() {
+    let mut words = std::env::args_os().skip(2);
+    let inside = words.next().is_some_and(|word| word == sandbox::INSIDE);
+    match confined(inside, words) {
+        Ok(true) => {}
+        Ok(false) => return ExitCode::SUCCESS,
+        Err(why) => {
+            // Whoever started this reads it; else it goes nowhere.
+            let _ = writeln!(io::stderr(), "{why}");
+            return ExitCode::FAILURE;
+        }
+    }
+    match serve(inside) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn serve() -> io::Result<()> {
+/// Whether to go on. Descriptors first: what a sandbox takes away stays open in those that are open already.
+fn confined(inside: bool, words: impl Iterator<Item = OsString>) -> Result<bool, String> {
     close_inherited();
+    if inside { sandbox::enter(words) } else { Ok(true) }
+}
+
+fn serve(inside: bool) -> io::Result<()> {
     // Not of the gateway's session: an interrupt typed at its terminal is for the gateway to handle.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
@@ -44,6 +62,9 @@ fn serve() -> io::Result<()> {
         deadline: Instant::now() + FIRST_FEED,
         strays: false,
     };
+    if inside {
+        rustix::net::send(&reaper.socket, b"s", SendFlags::NOSIGNAL)?;
+    }
     while reaper.turn().is_continue() {}
     // Every runner sees this and ends its own call, all at once.
     drop(held);

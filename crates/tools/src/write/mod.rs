@@ -40,6 +40,7 @@ impl Tool for Write {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
         files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
+        cx.processes.give_way(&path);
         let (seen, page) = (Arc::clone(&cx.files), cx.page());
         files::blocking("write", move || write(&path, &args.content, &seen, &page)).await.map(Output::text)
     }

@@ -1,6 +1,8 @@
 //! Real processes through a real reaper. This program is its own gateway, reaper and runner, told apart by an argument.
 
 mod cases;
+mod confined;
+mod sandbox;
 mod support;
 
 use std::process::ExitCode;
@@ -11,6 +13,7 @@ fn main() -> ExitCode {
         Some("reaper") => convoke_tools::process::reaper_main(),
         Some("runner") => convoke_tools::process::runner_main(),
         Some("gateway") => support::gateway(&args[1..]),
+        Some("confined-gateway") => sandbox::gateway(&args[1..]),
         // None is ignored: a runner that asks for those alone must not be told the same names again.
         _ if args.iter().any(|arg| arg == "--ignored") => ExitCode::SUCCESS,
         _ if args.iter().any(|arg| arg == "--list") => list(),
@@ -20,7 +23,7 @@ fn main() -> ExitCode {
 
 #[expect(clippy::print_stdout, reason = "this is what test runners ask for")]
 fn list() -> ExitCode {
-    for (name, _) in cases::ALL {
+    for (name, _) in cases::ALL.iter().chain(confined::ALL) {
         println!("{name}: test");
     }
     ExitCode::SUCCESS
@@ -31,7 +34,7 @@ fn run(args: &[String]) -> ExitCode {
     let exact = args.iter().any(|arg| arg == "--exact");
     let asked_for = |filter: &&String, name: &str| if exact { *filter == name } else { name.contains(filter.as_str()) };
     let mut failed = Vec::new();
-    for (name, case) in cases::ALL {
+    for (name, case) in cases::ALL.iter().chain(confined::ALL) {
         if !filters.is_empty() && !filters.iter().any(|filter| asked_for(filter, name)) {
             continue;
         }

@@ -32,6 +32,8 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            live: None,
+            confine: None,
             input: None,
         }
     }
@@ -69,6 +71,7 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             board: Arc::new(convoke_tools::doors::Closed),
+            background: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
@@ -76,7 +79,9 @@ impl Place {
                 entered: None,
                 tenants: Arc::new(convoke_tools::doors::Closed),
             },
+            confine: None,
             todo: Arc::default(),
+            live: convoke_tools::process::Live::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;
@@ -92,7 +97,7 @@ pub(crate) fn text(finished: &Finished) -> String {
     String::from_utf8_lossy(&finished.output).into_owned()
 }
 
-fn processes_with(mark: &str) -> usize {
+pub(crate) fn processes_with(mark: &str) -> usize {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter(|pid| {
         std::fs::read(pid.path().join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
@@ -126,6 +131,8 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        live: None,
+        confine: None,
         input: None,
     };
     block_on(async { reaper.run(command, &CancellationToken::new()).await.unwrap() });

@@ -1,0 +1,332 @@
+//! Sandboxes that are warm: each is a reaper inside of one, for a session and what it is kept in.
+
+use super::link::{Link, Start};
+use super::{Command, Error};
+use crate::sandbox::{self, Backend, Confine, Enforced, Ground, Hiding, Mask, Masks, Mode, Places};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::OnceCell;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long one is kept that nobody uses: starting it costs some ten milliseconds, keeping it a process.
+const IDLE: Duration = Duration::from_secs(60);
+/// The most that are kept without being used.
+const MOST_IDLE: usize = 32;
+/// Temporary files of a session that nobody touched for so long are removed when a gateway starts.
+const FORGOTTEN: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The sandboxes of a gateway.
+pub(super) struct Sandboxes {
+    places: Places,
+    backend: OnceLock<Backend>,
+    masks: OnceLock<Arc<Masks>>,
+    rooms: Mutex<Vec<Room>>,
+    sweeper: OnceLock<AbortOnDropHandle<()>>,
+}
+
+/// Whoever comes first starts it.
+type Cell = Arc<OnceCell<Arc<Inside>>>;
+
+/// One sandbox, started or about to be.
+struct Room {
+    session: proto::SessionId,
+    ground: Ground,
+    hidden: Vec<PathBuf>,
+    inside: Cell,
+    used: Instant,
+}
+
+/// A reaper in a sandbox. The masks go when it is gone.
+struct Inside {
+    link: Arc<Link>,
+    /// What was laid over, and what that was. A file that is replaced takes away what lies over it.
+    laid: Vec<(PathBuf, Option<Stamp>)>,
+    _masks: Vec<Mask>,
+}
+
+/// Which file it is: the device and the number there.
+type Stamp = (u64, u64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()))
+}
+
+impl Inside {
+    /// Whether it still serves, and holds what it is to hold.
+    fn is_whole(&self) -> bool {
+        !self.link.is_gone() && self.laid.iter().all(|(path, was)| stamp(path) == *was)
+    }
+}
+
+/// Where a command is to be run.
+pub(super) enum Way {
+    Bare { notice: Option<String> },
+    Inside(Entered),
+}
+
+pub(super) struct Entered {
+    pub(super) link: Arc<Link>,
+    pub(super) notice: Option<String>,
+    /// Where temporary files go.
+    pub(super) temporary: PathBuf,
+    unwanted: Vec<PathBuf>,
+    /// Keeps it from being taken for idle.
+    _inside: Arc<Inside>,
+}
+
+impl Entered {
+    /// Removes what a command left for git to stumble over. What it is told about that.
+    pub(super) fn tidy(&self) -> Option<String> {
+        let removed: Vec<String> = self
+            .unwanted
+            .iter()
+            .filter(|path| std::fs::remove_file(path).is_ok())
+            .map(|path| format!("`{}` was removed: it would change what git runs", path.display()))
+            .collect();
+        (!removed.is_empty()).then(|| removed.join("; "))
+    }
+}
+
+impl Sandboxes {
+    pub(super) fn new(places: Places, backend: Option<Backend>) -> Self {
+        let known = OnceLock::new();
+        if let Some(backend) = backend {
+            let _ = known.set(backend);
+        }
+        Self { places, backend: known, masks: OnceLock::new(), rooms: Mutex::default(), sweeper: OnceLock::new() }
+    }
+
+    /// Finds, or makes, what a command is to be kept in.
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        command: &Command,
+        confine: &Confine,
+        start: &Start<'_>,
+    ) -> Result<Way, Error> {
+        let refused = |reason: String| Error::Refused { program: command.program.clone(), reason };
+        if confine.reach.is_free() {
+            return Ok(Way::Bare { notice: None });
+        }
+        let backend = self.backend(start).await.map_err(Error::Reaper)?;
+        let hiding = Hiding::of(&confine.rules);
+        let notice = match backend.enforce(confine.reach, hiding.is_strict()) {
+            Enforced::Bare(notice) => return Ok(Way::Bare { notice }),
+            Enforced::Refused(why) => return Err(refused(why)),
+            Enforced::Inside(notice) => notice,
+        };
+        if let Backend::Bubblewrap(program) = &backend
+            && program.starts_with(&confine.worktree)
+        {
+            return Err(refused(format!("`{}` is a file of this very workspace", program.display())));
+        }
+        let masks = self.masks().map_err(Error::Reaper)?;
+        let ground = sandbox::look(confine, &self.places, |path| masks.made(path)).map_err(refused)?;
+        // One that died or no longer holds is noticed and made anew, once.
+        for _ in 0..2 {
+            let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
+            let (inside, hidden) = match warm {
+                Some(room) => room,
+                None => {
+                    let hidden = hidden(confine, &backend).await.map_err(refused)?;
+                    self.room_for(confine, &ground, hidden)
+                }
+            };
+            let make = || self.make(confine, &backend, &ground, &hidden, &masks, start);
+            let found = inside.get_or_try_init(make).await.map_err(refused)?;
+            if found.is_whole() {
+                return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, found)));
+            }
+            self.forget(&inside);
+        }
+        Err(refused("its sandbox does not last: files that it protects are being replaced; try again".into()))
+    }
+
+    fn entered(
+        &self,
+        confine: &Confine,
+        backend: &Backend,
+        unwanted: Vec<PathBuf>,
+        notice: Option<String>,
+        inside: &Arc<Inside>,
+    ) -> Entered {
+        let temporary = match backend {
+            Backend::Bubblewrap(_) if confine.reach.mode != Mode::Off => PathBuf::from("/tmp"),
+            _ => self.places.temporary(&confine.session),
+        };
+        Entered { link: Arc::clone(&inside.link), notice, temporary, unwanted, _inside: Arc::clone(inside) }
+    }
+
+    /// Looked for once: what a machine can do does not change while a gateway runs.
+    async fn backend(&self, start: &Start<'_>) -> io::Result<Backend> {
+        if let Some(backend) = self.backend.get() {
+            return Ok(backend.clone());
+        }
+        let path = start.env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        let exe = start.exe.to_owned();
+        let look = move || sandbox::find(&exe, path.as_deref().map(std::ffi::OsStr::new));
+        let (backend, notes) = tokio::task::spawn_blocking(look).await.map_err(io::Error::other)?;
+        if backend.modes().len() < 3 {
+            tracing::warn!("commands cannot be held in full: {}", notes.join("; "));
+        }
+        Ok(self.backend.get_or_init(|| backend).clone())
+    }
+
+    fn masks(&self) -> io::Result<Arc<Masks>> {
+        if let Some(masks) = self.masks.get() {
+            return Ok(Arc::clone(masks));
+        }
+        prepare(&self.places)?;
+        Ok(Arc::clone(self.masks.get_or_init(|| Masks::open(self.places.list()))))
+    }
+
+    fn room(&self, confine: &Confine, fits: impl Fn(&Room) -> bool) -> Option<(Cell, Vec<PathBuf>)> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = rooms.iter_mut().find(|room| room.session == confine.session && fits(room))?;
+        room.used = Instant::now();
+        Some((Arc::clone(&room.inside), room.hidden.clone()))
+    }
+
+    fn room_for(self: &Arc<Self>, confine: &Confine, ground: &Ground, hidden: Vec<PathBuf>) -> (Cell, Vec<PathBuf>) {
+        if let Some(room) = self.room(confine, |room| room.ground == *ground && room.hidden == hidden) {
+            return room;
+        }
+        let inside = Arc::new(OnceCell::new());
+        let session = confine.session.clone();
+        let room = Room {
+            session,
+            ground: ground.clone(),
+            hidden: hidden.clone(),
+            inside: Arc::clone(&inside),
+            used: Instant::now(),
+        };
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        // One of the same session that no longer fits is of no more use.
+        rooms.retain(|room| room.session != confine.session || !room.is_idle());
+        rooms.push(room);
+        let dropped = bounded(&mut rooms);
+        drop(rooms);
+        drop(dropped);
+        self.sweeper.get_or_init(|| AbortOnDropHandle::new(tokio::spawn(sweep(Arc::downgrade(self)))));
+        (inside, hidden)
+    }
+
+    /// Ends idle sandboxes that keep the place of a file.
+    pub(super) fn give_way(&self, path: &Path) {
+        if !self.masks.get().is_some_and(|masks| masks.made(path)) {
+            return;
+        }
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended: Vec<Room> = rooms
+            .extract_if(.., |room| room.is_idle() && room.ground.missing.iter().any(|missing| missing == path))
+            .collect();
+        drop(rooms);
+        drop(ended);
+    }
+
+    fn forget(&self, inside: &Cell) {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.retain(|room| !Arc::ptr_eq(&room.inside, inside));
+    }
+
+    async fn make(
+        &self,
+        confine: &Confine,
+        backend: &Backend,
+        ground: &Ground,
+        hidden: &[PathBuf],
+        masks: &Arc<Masks>,
+        start: &Start<'_>,
+    ) -> Result<Arc<Inside>, String> {
+        let failed = |error: io::Error| format!("its sandbox cannot be made: {error}");
+        let temporary = self.places.temporary(&confine.session);
+        private_dir(&temporary).map_err(failed)?;
+        let network = confine.reach.network;
+        let Backend::Bubblewrap(bwrap) = backend else {
+            let mut writable = vec![temporary];
+            writable.extend(ground.writable.iter().cloned());
+            if confine.reach.mode == Mode::Off {
+                writable.push("/".into());
+            }
+            let link = start.inside(None, &sandbox::arguments_inside(network, Some(writable))).await.map_err(failed)?;
+            return Ok(Arc::new(Inside { link: Arc::new(link), laid: Vec::new(), _masks: Vec::new() }));
+        };
+        let stand_ins = ground.missing.iter().map(|path| masks.hold(path)).collect::<io::Result<Vec<Mask>>>();
+        let stand_ins = stand_ins.map_err(failed)?;
+        let mounts = sandbox::lay_out(ground, hidden, &self.places, &temporary);
+        // Before they are made: what is replaced in between counts as replaced.
+        let laid = mounts.iter().map(|mount| (mount.at().to_owned(), stamp(mount.at()))).collect();
+        let outer = (bwrap.as_path(), sandbox::arguments(&mounts, network));
+        let inner = sandbox::arguments_inside(network, None);
+        let link = start.inside(Some(outer), &inner).await.map_err(failed)?;
+        Ok(Arc::new(Inside { link: Arc::new(link), laid, _masks: stand_ins }))
+    }
+}
+
+impl Room {
+    /// Nobody runs anything in it, nor is about to.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.inside) == 1 && self.inside.get().is_some_and(|inside| Arc::strong_count(inside) == 1)
+    }
+}
+
+/// Takes out the idle ones that were used longest ago, when there are many.
+fn bounded(rooms: &mut Vec<Room>) -> Vec<Room> {
+    let mut idle: Vec<Instant> = rooms.iter().filter(|room| room.is_idle()).map(|room| room.used).collect();
+    let Some(excess) = idle.len().checked_sub(MOST_IDLE).filter(|excess| *excess > 0) else { return Vec::new() };
+    idle.sort();
+    let until = idle[excess - 1];
+    rooms.extract_if(.., |room| room.is_idle() && room.used <= until).collect()
+}
+
+async fn sweep(sandboxes: Weak<Sandboxes>) {
+    let mut ticks = tokio::time::interval(IDLE / 4);
+    loop {
+        ticks.tick().await;
+        let Some(sandboxes) = sandboxes.upgrade() else { return };
+        let mut rooms = sandboxes.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = rooms.extract_if(.., |room| room.is_idle() && room.used.elapsed() > IDLE).collect::<Vec<_>>();
+        drop(rooms);
+        drop(old);
+    }
+}
+
+async fn hidden(confine: &Confine, backend: &Backend) -> Result<Vec<PathBuf>, String> {
+    if !matches!(backend, Backend::Bubblewrap(_)) {
+        return Ok(Vec::new());
+    }
+    let (rules, worktree) = (Arc::clone(&confine.rules), confine.worktree.clone());
+    let found = tokio::task::spawn_blocking(move || Hiding::of(&rules).find(&worktree)).await;
+    found.map_err(|error| format!("cannot look for files to hide: {error}"))?
+}
+
+/// Makes what sandboxes are made of, and forgets temporary files of long ago.
+fn prepare(places: &Places) -> io::Result<()> {
+    private_dir(&places.root.join("tmp"))?;
+    DirBuilder::new().recursive(true).mode(0o555).create(places.empty())?;
+    let nothing = OpenOptions::new().write(true).create_new(true).mode(0o000).open(places.nothing());
+    match nothing {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    let now = SystemTime::now();
+    for session in std::fs::read_dir(places.root.join("tmp"))?.flatten() {
+        let touched = session.metadata().and_then(|found| found.modified()).unwrap_or(now);
+        if now.duration_since(touched).is_ok_and(|age| age > FORGOTTEN) {
+            let _ = std::fs::remove_dir_all(session.path());
+        }
+    }
+    Ok(())
+}
+
+fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// This program, opened so that it can be started where its file is not.
+pub(super) fn program(exe: &Path) -> io::Result<File> {
+    File::open(exe)
+}

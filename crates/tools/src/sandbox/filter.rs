@@ -1,0 +1,141 @@
+//! The filter of system calls: what no command of an agent needs and what has opened too many doors before. The kernel
+//! keeps it for everything that is started, and with it nobody gains privileges by starting something.
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn apply(_: bool) -> Result<(), String> {
+    Err("there is no filter of system calls on this system".into())
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn apply(network: bool) -> Result<(), String> {
+    linux::apply(network)
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    };
+    use std::collections::BTreeMap;
+
+    /// Refused whatever they are asked for.
+    const REFUSED: &[i64] = &[
+        // Other processes: reading and steering them.
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kcmp,
+        // Would do on its own what is filtered here.
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        // Keys of the user.
+        libc::SYS_add_key,
+        libc::SYS_keyctl,
+        libc::SYS_request_key,
+        // The file system as others have laid it out.
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_fsopen,
+        libc::SYS_fsconfig,
+        libc::SYS_fsmount,
+        libc::SYS_fspick,
+        libc::SYS_mount_setattr,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_name_to_handle_at,
+        libc::SYS_quotactl,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_fanotify_init,
+        // New namespaces, in which one is mighty.
+        libc::SYS_unshare,
+        libc::SYS_setns,
+        // The machine.
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_kexec_load,
+        libc::SYS_kexec_file_load,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_reboot,
+        libc::SYS_acct,
+        libc::SYS_syslog,
+        libc::SYS_settimeofday,
+        libc::SYS_clock_settime,
+        libc::SYS_vhangup,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_iopl,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_ioperm,
+    ];
+
+    /// Flags of `clone` that make a namespace.
+    const NAMESPACES: [i32; 7] = [
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+    ];
+
+    /// Another way to call the same on this processor, where the kernel has it: the number with this bit, and a few that
+    /// are numbered anew (ptrace, kexec_load, process_vm_readv, process_vm_writev).
+    #[cfg(target_arch = "x86_64")]
+    const X32: i64 = 0x4000_0000;
+    #[cfg(target_arch = "x86_64")]
+    const ONLY_X32: [i64; 4] = [521, 528, 539, 540];
+
+    type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+    pub(super) fn apply(network: bool) -> Result<(), String> {
+        // Its flags are behind a pointer, where a filter cannot look: programs then use `clone`.
+        let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
+        install(hidden, libc::ENOSYS)?;
+        install(rules(network).map_err(|error| error.to_string())?, libc::EPERM)
+    }
+
+    fn rules(network: bool) -> Result<Rules, seccompiler::BackendError> {
+        let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+        let flag = |flag: i32| {
+            let bit = u64::from(flag.cast_unsigned());
+            one(0, SeccompCmpOp::MaskedEq(bit), bit)
+        };
+        rules.insert(libc::SYS_clone, NAMESPACES.into_iter().map(flag).collect::<Result<_, _>>()?);
+        // Typing into the terminal of whoever started this.
+        rules.insert(libc::SYS_ioctl, vec![one(1, SeccompCmpOp::Eq, libc::TIOCSTI)?]);
+        if !network {
+            let foreign = one(0, SeccompCmpOp::Ne, u64::from(libc::AF_UNIX.cast_unsigned()))?;
+            rules.insert(libc::SYS_socket, vec![foreign]);
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            let again: Vec<(i64, Vec<SeccompRule>)> =
+                rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
+            rules.extend(again);
+            rules.extend(ONLY_X32.map(|call| (call | X32, Vec::new())));
+        }
+        Ok(rules)
+    }
+
+    fn one(argument: u8, compare: SeccompCmpOp, with: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+        SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, with)?])
+    }
+
+    fn install(rules: Rules, errno: i32) -> Result<(), String> {
+        let refuse = SeccompAction::Errno(errno.cast_unsigned());
+        let arch = std::env::consts::ARCH.try_into().map_err(|error| format!("no filter for this machine: {error}"))?;
+        let filter =
+            SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).map_err(|error| error.to_string())?;
+        let program: BpfProgram = filter.try_into().map_err(|error: seccompiler::BackendError| error.to_string())?;
+        seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,128 @@
+//! What a command sees of the file system, as a list of mounts. Pure: what there is comes in a [`Ground`].
+
+use super::{Ground, Mode, Places};
+use std::path::{Path, PathBuf};
+
+/// One thing laid over the read-only system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mount {
+    /// A file or directory as it is, and it may be changed.
+    Writable(PathBuf),
+    /// It stays as it is.
+    Fixed(PathBuf),
+    /// Something else in its place; writable or not.
+    Instead { at: PathBuf, of: PathBuf, writable: bool },
+    /// An empty place.
+    Blank(PathBuf),
+}
+
+impl Mount {
+    pub(crate) fn at(&self) -> &Path {
+        match self {
+            Self::Writable(at) | Self::Fixed(at) | Self::Blank(at) | Self::Instead { at, .. } => at,
+        }
+    }
+}
+
+/// In the order in which they are made: whatever lies inside of something comes after it, so that a workspace below
+/// `/tmp` or below a directory of ours is still there, and ours inside of a workspace is not.
+pub(crate) fn lay_out(ground: &Ground, hidden: &[PathBuf], places: &Places, temporary: &Path) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    if ground.reach.mode == Mode::Off {
+        mounts.push(Mount::Writable("/".into()));
+    } else {
+        let own = |at: &PathBuf| Mount::Instead { at: at.clone(), of: temporary.to_owned(), writable: true };
+        mounts.extend(ground.temporaries.iter().map(own));
+        mounts.extend(ground.run.iter().cloned().map(Mount::Blank));
+        mounts.extend(ground.kept_of_run.iter().cloned().map(Mount::Fixed));
+        mounts.extend(ground.writable.iter().cloned().map(Mount::Writable));
+        mounts.extend(ground.fixed.iter().cloned().map(Mount::Fixed));
+        let masked = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.empty(), writable: false };
+        mounts.extend(ground.missing.iter().map(masked));
+    }
+    mounts.extend(ground.private.iter().cloned().map(Mount::Blank));
+    mounts.extend(ground.outputs.iter().cloned().map(Mount::Fixed));
+    let unreadable = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.nothing(), writable: false };
+    mounts.extend(hidden.iter().map(unreadable));
+    mounts.sort_by_key(|mount| mount.at().components().count());
+    mounts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::Reach;
+
+    fn shown(ground: &Ground, hidden: &[&str]) -> Vec<String> {
+        let places =
+            Places { private: Vec::new(), outputs: "/h/state/outputs".into(), root: "/h/state/sandbox".into() };
+        let hidden: Vec<PathBuf> = hidden.iter().map(PathBuf::from).collect();
+        let mounts = lay_out(ground, &hidden, &places, Path::new("/h/state/sandbox/tmp/s"));
+        let words = |mount: &Mount| match mount {
+            Mount::Writable(at) => format!("writable {}", at.display()),
+            Mount::Fixed(at) => format!("fixed {}", at.display()),
+            Mount::Blank(at) => format!("blank {}", at.display()),
+            Mount::Instead { at, of, writable: true } => format!("{} is {}", at.display(), of.display()),
+            Mount::Instead { at, of, writable: false } => format!("{} is fixed {}", at.display(), of.display()),
+        };
+        mounts.iter().map(words).collect()
+    }
+
+    fn paths(paths: &[&str]) -> Vec<PathBuf> {
+        paths.iter().map(PathBuf::from).collect()
+    }
+
+    fn ground(reach: Reach) -> Ground {
+        Ground {
+            temporaries: paths(&["/tmp"]),
+            run: paths(&["/run"]),
+            kept_of_run: paths(&["/run/resolve/stub"]),
+            private: paths(&["/h/state"]),
+            outputs: paths(&["/h/state/outputs"]),
+            ..Ground::bare(reach)
+        }
+    }
+
+    #[test]
+    fn what_lies_inside_comes_after_what_it_lies_in() {
+        let workspace = Ground {
+            writable: paths(&["/tmp/w", "/tmp/w/.git"]),
+            fixed: paths(&["/tmp/w/.git/hooks"]),
+            missing: paths(&["/tmp/w/.convoke"]),
+            ..ground(Reach::USUAL)
+        };
+        assert_eq!(
+            shown(&workspace, &["/tmp/w/a/b/.env"]),
+            [
+                "/tmp is /h/state/sandbox/tmp/s",
+                "blank /run",
+                "writable /tmp/w",
+                "blank /h/state",
+                "fixed /run/resolve/stub",
+                "writable /tmp/w/.git",
+                "/tmp/w/.convoke is fixed /h/state/sandbox/empty",
+                "fixed /h/state/outputs",
+                "fixed /tmp/w/.git/hooks",
+                "/tmp/w/a/b/.env is fixed /h/state/sandbox/nothing",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_home_inside_a_workspace_is_gone_and_a_workspace_inside_a_home_is_there() {
+        let around = Ground { writable: paths(&["/h"]), ..ground(Reach::USUAL) };
+        let list = shown(&around, &[]);
+        let place = |what: &str| list.iter().position(|mount| mount == what).unwrap();
+        assert!(place("writable /h") < place("blank /h/state"), "{list:?}");
+        let within = Ground { writable: paths(&["/h/state/w"]), ..ground(Reach::USUAL) };
+        let list = shown(&within, &[]);
+        let place = |what: &str| list.iter().position(|mount| mount == what).unwrap();
+        assert!(place("blank /h/state") < place("writable /h/state/w"), "{list:?}");
+    }
+
+    #[test]
+    fn without_a_sandbox_of_files_only_our_own_are_gone() {
+        let off = ground(Reach { mode: Mode::Off, network: false, asked: true });
+        assert_eq!(shown(&off, &[]), ["writable /", "blank /h/state", "fixed /h/state/outputs"]);
+    }
+}

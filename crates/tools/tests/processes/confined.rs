@@ -1,0 +1,568 @@
+//! What is promised about commands in a sandbox. Cases of the security list have their number in their name.
+
+use crate::sandbox::{CANARY, LOOKING, OFF, OFFLINE, Room, WORKSPACE, places};
+use crate::support::{block_on, processes_with, text, within};
+use convoke_tools::process::Processes;
+use convoke_tools::sandbox::{Backend, Mode, Reach, clear_up};
+use proto::{Action, Rule};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) static ALL: &[(&str, fn())] = &[
+    ("only_the_workspace_and_temporary_files_are_written", only_the_workspace_and_temporary_files_are_written),
+    ("whoever_only_looks_writes_nothing_but_temporary_files", whoever_only_looks_writes_nothing_but_temporary_files),
+    ("a_second_command_is_run_in_the_same_sandbox", a_second_command_is_run_in_the_same_sandbox),
+    ("our_own_files_do_not_exist_for_a_command", our_own_files_do_not_exist_for_a_command),
+    ("work_goes_on_as_usual_in_a_repository", work_goes_on_as_usual_in_a_repository),
+    ("t27_protected_paths_cannot_be_made", t27_protected_paths_cannot_be_made),
+    ("t27_protected_files_that_are_there_stay_as_they_are", t27_protected_files_that_are_there_stay_as_they_are),
+    (
+        "whoever_makes_a_protected_file_otherwise_is_not_kept_from_it",
+        whoever_makes_a_protected_file_otherwise_is_not_kept_from_it,
+    ),
+    ("t27_a_protected_file_that_is_replaced_stays_protected", t27_a_protected_file_that_is_replaced_stays_protected),
+    ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
+    ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
+    ("t28_files_that_rules_deny_cannot_be_read", t28_files_that_rules_deny_cannot_be_read),
+    (
+        "t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main",
+        t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main,
+    ),
+    ("t43_without_network_nothing_outside_is_reached", t43_without_network_nothing_outside_is_reached),
+    ("t43_sockets_of_services_are_out_of_reach", t43_sockets_of_services_are_out_of_reach),
+    ("t43_other_processes_are_out_of_reach", t43_other_processes_are_out_of_reach),
+    ("t45_a_cancelled_command_leaves_nothing_in_its_sandbox", t45_a_cancelled_command_leaves_nothing_in_its_sandbox),
+    ("t45_a_killed_gateway_leaves_no_sandbox", t45_a_killed_gateway_leaves_no_sandbox),
+    ("t47_only_listed_variables_get_inside", t47_only_listed_variables_get_inside),
+    ("a_killed_sandbox_is_replaced", a_killed_sandbox_is_replaced),
+    ("a_sandbox_that_cannot_be_made_runs_nothing", a_sandbox_that_cannot_be_made_runs_nothing),
+    (
+        "landlock_alone_refuses_writes_elsewhere_and_says_what_it_lacks",
+        landlock_alone_refuses_writes_elsewhere_and_says_what_it_lacks,
+    ),
+    (
+        "without_anything_only_what_nobody_asked_to_be_held_runs",
+        without_anything_only_what_nobody_asked_to_be_held_runs,
+    ),
+];
+
+fn only_the_workspace_and_temporary_files_are_written() {
+    let Some(room) = Room::new() else { return };
+    let elsewhere = room.path("elsewhere/x");
+    room.ok(WORKSPACE, "echo hello > src/new; mkdir -p deep/er; echo t > /tmp/x; cat /tmp/x; echo v > /var/tmp/y");
+    assert_eq!(std::fs::read_to_string(room.work.join("src/new")).unwrap(), "hello\n");
+    for target in [elsewhere.display().to_string(), "/etc/x".into(), "$HOME/x".into(), "/usr/x".into()] {
+        let said = room.fails(WORKSPACE, &format!("echo x > {target}"));
+        assert!(said.contains("Read-only file system") || said.contains("No such file"), "{target}: {said}");
+    }
+    assert!(!elsewhere.exists());
+    room.ok(OFF, &format!("echo x > {}", elsewhere.display()));
+    assert!(elsewhere.exists());
+}
+
+fn whoever_only_looks_writes_nothing_but_temporary_files() {
+    let Some(room) = Room::new() else { return };
+    room.put("a", "content");
+    assert_eq!(room.ok(LOOKING, "cat a"), "content");
+    for script in ["echo x > a", "echo x > b", "rm a", "mkdir d", "mv a c", "chmod 777 a", "touch a"] {
+        let said = room.fails(LOOKING, script);
+        assert!(said.contains("Read-only file system"), "{script}: {said}");
+    }
+    // Temporary files are the session's: another sandbox of it has them as well.
+    room.ok(LOOKING, "echo mine > /tmp/x");
+    assert_eq!(room.ok(WORKSPACE, "cat /tmp/x"), "mine\n");
+}
+
+fn a_second_command_is_run_in_the_same_sandbox() {
+    let Some(room) = Room::new() else { return };
+    let look = "readlink /proc/self/ns/pid";
+    let seen = block_on(async {
+        let mut seen = Vec::new();
+        for reach in [WORKSPACE, WORKSPACE, LOOKING, OFF] {
+            seen.push(text(&room.run(reach, look).await.unwrap()));
+        }
+        seen
+    });
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[2] != seen[0] && seen[3] != seen[0] && seen[3] != seen[2], "{seen:?}");
+}
+
+fn our_own_files_do_not_exist_for_a_command() {
+    let Some(room) = Room::new() else { return };
+    for name in ["home/config/convoke.jsonc", "home/state/auth.json", "home/run/s.sock", "home/state/outputs/long"] {
+        std::fs::write(room.path(name), "secret").unwrap();
+    }
+    let home = room.path("home");
+    for reach in [WORKSPACE, LOOKING, Reach { mode: Mode::Off, network: false, asked: true }] {
+        let seen = room.ok(reach, &format!("cd {}; find . -type f", home.display()));
+        assert_eq!(seen, "./state/outputs/long\n", "{reach:?}");
+        room.fails(reach, &format!("echo x > {}/state/outputs/long", home.display()));
+    }
+    assert_eq!(std::fs::read_to_string(home.join("state/outputs/long")).unwrap(), "secret");
+}
+
+fn work_goes_on_as_usual_in_a_repository() {
+    let Some(room) = Room::new() else { return };
+    let room = room.repository();
+    let said = room.ok(
+        WORKSPACE,
+        "echo two > b.txt && git add --all && git commit --quiet -m second && git status --porcelain && git log --format=%s",
+    );
+    assert_eq!(said, "second\nfirst\n");
+    assert_eq!(room.git("log --format=%s"), "second\nfirst\n");
+    room.ok(WORKSPACE, "git switch --quiet -c other && git stash list && git gc --quiet && git switch --quiet main");
+    assert_eq!(room.git("show --stat --format= HEAD").trim().lines().count(), 2, "nothing but the file was committed");
+}
+
+fn t27_protected_paths_cannot_be_made() {
+    let Some(room) = Room::new() else { return };
+    let room = room.repository();
+    std::fs::remove_dir_all(room.work.join(".git/hooks")).unwrap();
+    let config = std::fs::read_to_string(room.work.join(".git/config")).unwrap();
+    for script in [
+        "echo x > .convoke/x",
+        "mkdir -p .convoke/agents",
+        "rmdir .convoke && mkdir .convoke",
+        "mv .convoke x",
+        "ln -sfn /etc .convoke && test -e .convoke/passwd",
+        "echo {} > convoke.json",
+        "echo {} > convoke.jsonc",
+        "rm -rf convoke.json",
+        "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
+        "rm -rf .git/hooks",
+        "echo x >> .git/config",
+        "git config core.hooksPath hooks",
+        "git config core.fsmonitor ./x",
+        "mv .git/config .git/old",
+        "mv .git old && mkdir .git",
+        "echo KEY=1 > .env",
+        "cat .env",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    assert_eq!(std::fs::read_to_string(room.work.join(".git/config")).unwrap(), config);
+}
+
+fn t27_protected_files_that_are_there_stay_as_they_are() {
+    let Some(room) = Room::new() else { return };
+    room.put(".convoke/agents/a.md", "mine");
+    room.put(".env", "KEY=1");
+    assert_eq!(room.ok(WORKSPACE, "cat .convoke/agents/a.md"), "mine");
+    let said = room.fails(WORKSPACE, "echo x > .convoke/agents/a.md");
+    assert!(said.contains("Read-only file system"), "{said}");
+    let said = room.fails(WORKSPACE, "cat .env");
+    assert!(said.contains("Permission denied"), "{said}");
+    for script in ["echo x > .env", "rm -f .env", "mv .env x", "cp .env x", "ln .env x"] {
+        room.fails(WORKSPACE, script);
+    }
+    assert_eq!(std::fs::read_to_string(room.work.join(".env")).unwrap(), "KEY=1");
+}
+
+fn whoever_makes_a_protected_file_otherwise_is_not_kept_from_it() {
+    let Some(room) = Room::new() else { return };
+    let env = room.work.join(".env");
+    block_on(async {
+        room.run(WORKSPACE, "true").await.unwrap();
+        assert!(env.is_dir());
+        room.reaper.give_way(&env);
+        std::fs::write(&env, "KEY=1").unwrap();
+        let said = text(&room.run(WORKSPACE, "cat .env").await.unwrap());
+        assert!(said.contains("Permission denied"), "{said}");
+    });
+    assert_eq!(std::fs::read_to_string(&env).unwrap(), "KEY=1");
+}
+
+fn t27_a_protected_file_that_is_replaced_stays_protected() {
+    let Some(room) = Room::new() else { return };
+    let room = room.repository();
+    room.put(".env", "KEY=1");
+    block_on(async {
+        room.run(WORKSPACE, "true").await.unwrap();
+        // As editors and git do it, and as somebody does who tidies up.
+        room.git("config some.thing new");
+        room.put("new", "KEY=2");
+        std::fs::rename(room.work.join("new"), room.work.join(".env")).unwrap();
+        std::fs::remove_dir(room.work.join(".convoke")).unwrap();
+        for script in ["cat .env", "echo x >> .git/config", "mkdir .convoke", "echo x > .convoke/x"] {
+            let finished = room.run(WORKSPACE, script).await.unwrap();
+            assert_ne!(finished.code, Some(0), "{script}: {}", text(&finished));
+        }
+    });
+    assert!(!std::fs::read_to_string(room.work.join(".git/config")).unwrap().contains('x'));
+}
+
+fn t27_what_leads_git_elsewhere_does_not_last() {
+    let Some(room) = Room::new() else { return };
+    let room = room.repository();
+    let finished = block_on(room.run(WORKSPACE, "mkdir evil && echo ../evil > .git/commondir")).unwrap();
+    assert_eq!(finished.code, Some(0));
+    assert!(finished.notice.is_some_and(|notice| notice.contains("commondir")));
+    assert!(!room.work.join(".git/commondir").exists());
+    room.put(".git/commondir", "../evil");
+    let why = room.refused(WORKSPACE, "true");
+    assert!(why.contains("leads git elsewhere"), "{why}");
+}
+
+fn t27_nothing_is_left_behind() {
+    let Some(mut room) = Room::new() else { return };
+    room = room.repository();
+    let before = room.listed();
+    block_on(async {
+        room.run(WORKSPACE, "true").await.unwrap();
+        assert!(room.work.join(".convoke").is_dir(), "it stands in while the sandbox is warm");
+        assert_eq!(room.git("status --porcelain"), "");
+        // What somebody puts there meanwhile is theirs, and seen.
+        std::fs::write(room.work.join("convoke.jsonc/x"), "").unwrap();
+        assert_eq!(text(&room.run(WORKSPACE, "ls convoke.jsonc").await.unwrap()), "x\n");
+        room.reaper = Room::held_by(Backend::Nobody).reaper;
+    });
+    assert!(room.work.join("convoke.jsonc/x").exists());
+    std::fs::remove_dir_all(room.work.join("convoke.jsonc")).unwrap();
+    assert_eq!(room.listed(), before);
+}
+
+fn t28_files_that_rules_deny_cannot_be_read() {
+    let Some(mut room) = Room::new() else { return };
+    room.rules.push(Rule::new("read", "*.secret", Action::Deny));
+    room.put("deep/er/one.secret", "hidden");
+    room.put(".gitignore", "*");
+    room.put("shared.env.example", "open");
+    room.put("deep/.env.local", "hidden");
+    block_on(async {
+        for reach in [WORKSPACE, LOOKING] {
+            let said =
+                text(&room.run(reach, "cat deep/er/one.secret deep/.env.local shared.env.example").await.unwrap());
+            assert!(!said.contains("hidden") && said.contains("Permission denied") && said.contains("open"), "{said}");
+        }
+        room.put("later.secret", "hidden");
+        let said = text(&room.run(WORKSPACE, "cat later.secret; grep -r hidden . ; cat < later.secret").await.unwrap());
+        assert!(!said.contains("hidden\n") && said.contains("Permission denied"), "{said}");
+    });
+    // More than can be hidden one by one is not read either.
+    for n in 0..=1000 {
+        room.put(&format!("many/{n}.secret"), "");
+    }
+    let why = room.refused(WORKSPACE, "true");
+    assert!(why.contains("files to hide"), "{why}");
+}
+
+fn t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main() {
+    let Some(room) = Room::new() else { return };
+    let mut room = room.repository();
+    let main = room.work.clone();
+    for name in ["linked", "other"] {
+        room.git(&format!("worktree add --quiet ../{name}"));
+    }
+    let config = std::fs::read_to_string(main.join(".git/config")).unwrap();
+    room.work = room.path("linked");
+    let at = main.display();
+    for script in [
+        format!("echo x >> {at}/.git/config"),
+        format!("echo x > {at}/.git/hooks/pre-commit"),
+        format!("mv {at}/.git/hooks {at}/.git/old"),
+        format!("mv {at}/.git {at}/old"),
+        format!("echo x > {at}/.git/HEAD"),
+        format!("rm -rf {at}/.git/worktrees/other"),
+        format!("echo /tmp > {at}/.git/worktrees/linked/commondir"),
+        "git config core.hooksPath hooks".into(),
+        "echo gitdir: /tmp > .git".into(),
+        "rm .git".into(),
+    ] {
+        room.fails(WORKSPACE, &script);
+    }
+    assert_eq!(std::fs::read_to_string(main.join(".git/config")).unwrap(), config);
+    assert!(!main.join(".git/hooks/pre-commit").exists() && main.join(".git/worktrees/other/HEAD").exists());
+    block_on(room.run(WORKSPACE, &format!("echo x > {at}/a.txt"))).unwrap();
+    assert_eq!(std::fs::read_to_string(main.join("a.txt")).unwrap(), "one\n");
+    room.ok(WORKSPACE, "echo new > n.txt && git add --all && git commit --quiet -m new");
+    assert_eq!(room.git("log -1 --format=%s linked"), "new\n");
+    room.ok(LOOKING, "git status --porcelain && git log -1");
+}
+
+/// Whether there is such a program; that there is none is said.
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    if !there {
+        eprintln!("NOT TRIED with `{program}`, which is not installed here");
+    }
+    there
+}
+
+fn t43_without_network_nothing_outside_is_reached() {
+    let Some(room) = Room::new() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        }
+    });
+    let mut tries = vec![
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}"),
+        format!("exec 3<>/dev/udp/127.0.0.1/{port}"),
+        format!("exec 3<>/dev/tcp/localhost/{port}"),
+    ];
+    if has("curl") {
+        tries.push(format!("curl --noproxy '*' --silent --fail --max-time 10 http://127.0.0.1:{port}/"));
+    }
+    if has("nc") {
+        tries.push(format!("echo | nc -w 5 127.0.0.1 {port}"));
+    }
+    if has("ping") {
+        tries.push("ping -c 1 -W 5 127.0.0.1".into());
+    }
+    if has("python3") {
+        tries.push("python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)'".into());
+        tries.push("python3 -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)'".into());
+    }
+    for script in &tries {
+        room.ok(OFF, script);
+        // With network they get out of a sandbox as well.
+        room.ok(WORKSPACE, script);
+        room.fails(OFFLINE, script);
+        room.fails(LOOKING, script);
+    }
+    // Even the machine itself has no address to be reached at.
+    assert_eq!(room.ok(OFFLINE, "tail -n +3 /proc/net/dev | grep -v '^ *lo:' | wc -l").trim(), "0");
+    room.fails(OFFLINE, "getent ahosts example.org");
+}
+
+fn t43_sockets_of_services_are_out_of_reach() {
+    let Some(room) = Room::new() else { return };
+    if !has("python3") {
+        return;
+    }
+    let connect = |address: &str| {
+        format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).connect(\"{address}\")'")
+    };
+    let mark = format!("convoke-test-{}", room.mark);
+    let hidden = SocketAddr::from_abstract_name(&mark).unwrap();
+    let _abstract = UnixListener::bind_addr(&hidden).unwrap();
+    room.ok(OFF, &connect(&format!("\\0{mark}")));
+    room.fails(OFFLINE, &connect(&format!("\\0{mark}")));
+    room.fails(LOOKING, &connect(&format!("\\0{mark}")));
+    let own = room.path("home/run/gateway.sock");
+    let mut sockets = vec![own, format!("/tmp/{mark}.sock").into()];
+    let service = std::path::PathBuf::from(format!("/run/{mark}.sock"));
+    // Like that of docker; only root may make one there.
+    if rustix::process::geteuid().is_root() {
+        sockets.push(service);
+    } else {
+        eprintln!("NOT TRIED with a socket in /run, where this user cannot make one");
+    }
+    for socket in sockets {
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let script = connect(&socket.display().to_string());
+        room.ok(OFF, &script);
+        for reach in [WORKSPACE, OFFLINE, LOOKING] {
+            room.fails(reach, &script);
+        }
+        std::fs::remove_file(&socket).unwrap();
+    }
+}
+
+fn t43_other_processes_are_out_of_reach() {
+    let Some(room) = Room::new() else { return };
+    let own = std::process::id();
+    for script in [format!("cat /proc/{own}/environ > /dev/null"), format!("kill -0 {own}")] {
+        room.ok(OFF, &script);
+        room.fails(WORKSPACE, &script);
+        room.fails(LOOKING, &script);
+    }
+    if !has("python3") {
+        return;
+    }
+    // Prints 0 when it went well, else what the kernel said.
+    let call = |words: &str| {
+        format!(
+            "python3 -c 'import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(0 if libc.syscall({words}) >= 0 \
+             else ctypes.get_errno())'"
+        )
+    };
+    #[cfg(target_arch = "x86_64")]
+    let (ptrace, process_vm_readv) = (101, 310);
+    #[cfg(not(target_arch = "x86_64"))]
+    let (ptrace, process_vm_readv) = (117, 270);
+    for (name, words) in [
+        ("ptrace", format!("{ptrace}, 0, 0, 0, 0")),
+        ("io_uring_setup", "425, 1, ctypes.create_string_buffer(120)".into()),
+        ("process_vm_readv", format!("{process_vm_readv}, 1, None, 0, None, 0, 0")),
+        ("unshare", format!("{}, 0", if cfg!(target_arch = "x86_64") { 272 } else { 97 })),
+    ] {
+        let bare = room.ok(OFF, &call(&words));
+        if bare == "1\n" {
+            eprintln!("NOT TRIED: `{name}` is refused on this machine without a sandbox, too");
+        }
+        for reach in [WORKSPACE, LOOKING] {
+            assert_eq!(room.ok(reach, &call(&words)), "1\n", "{name} {reach:?}");
+        }
+    }
+    // No privileges, and none to be had.
+    let status = room.ok(WORKSPACE, "grep -E 'CapEff|CapBnd|NoNewPrivs|Seccomp:' /proc/self/status");
+    let words: Vec<&str> = status.split_whitespace().collect();
+    assert_eq!(
+        words,
+        ["CapEff:", "0000000000000000", "CapBnd:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"],
+        "{status}"
+    );
+    room.fails(WORKSPACE, "unshare --user true");
+    // Not even the one that serves them.
+    room.fails(WORKSPACE, "exec 3<>/proc/1/mem");
+}
+
+/// A command that detaches in every usual way and does not want to end; it says so in the file `up`.
+const STRAYS: &str = "
+    trap '' TERM HUP INT
+    setsid sleep MARK >/dev/null 2>&1 &
+    (sleep MARK & disown)
+    setsid --fork bash -c 'trap \"\" TERM; touch one; while true; do sleep MARK; done' &
+    while ! [ -e one ]; do sleep 0.01; done
+    touch up
+    while true; do sleep MARK; done
+";
+
+const SOON: Duration = Duration::from_secs(5);
+
+fn t45_a_cancelled_command_leaves_nothing_in_its_sandbox() {
+    let Some(room) = Room::new() else { return };
+    block_on(async {
+        let cancel = CancellationToken::new();
+        let run = room.reaper.run(room.command(WORKSPACE, STRAYS), &cancel);
+        let up = room.work.join("up");
+        let stop = async {
+            while !up.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert!(processes_with(&room.mark) >= 3);
+            cancel.cancel();
+        };
+        let (finished, ()) = tokio::join!(run, stop);
+        assert!(finished.unwrap().cancelled);
+        assert_eq!(processes_with(&room.mark), 0);
+        // The sandbox is as good as before.
+        assert_eq!(text(&room.run(WORKSPACE, "echo fine").await.unwrap()), "fine\n");
+    });
+}
+
+fn t45_a_killed_gateway_leaves_no_sandbox() {
+    let Some(room) = Room::new() else { return };
+    let (Backend::Bubblewrap(bwrap), _) =
+        convoke_tools::sandbox::find(&std::env::current_exe().unwrap(), std::env::var_os("PATH").as_deref())
+    else {
+        unreachable!("looked for above");
+    };
+    let before = room.listed();
+    let mut gateway = std::process::Command::new(std::env::current_exe().unwrap())
+        .arg("confined-gateway")
+        .args([&room.path(""), &bwrap])
+        .arg(STRAYS.replace("MARK", &room.mark))
+        .spawn()
+        .unwrap();
+    within(SOON * 4, "the command runs", || room.work.join("up").exists());
+    assert!(processes_with(&room.mark) >= 3);
+    gateway.kill().unwrap();
+    gateway.wait().unwrap();
+    within(SOON, "everything is gone", || processes_with(&room.mark) == 0);
+    within(SOON, "the sandbox is gone", || processes_with(&room.work.display().to_string()) == 0);
+    assert!(room.work.join(".convoke").is_dir(), "a killed gateway cannot clear up");
+    clear_up(&places(&room.path("")));
+    for name in ["one", "up"] {
+        std::fs::remove_file(room.work.join(name)).unwrap();
+    }
+    assert_eq!(room.listed(), before);
+}
+
+fn t47_only_listed_variables_get_inside() {
+    let Some(room) = Room::new() else { return };
+    let seen = room.ok(WORKSPACE, "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'");
+    assert!(!seen.contains(CANARY), "{seen}");
+    let names: Vec<&str> = seen.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    let known = convoke_tools::process::clean_env(std::env::vars());
+    // What bash sets itself.
+    let own = ["PWD", "SHLVL", "_", "OLDPWD", "TMPDIR"];
+    for name in names {
+        assert!(own.contains(&name) || known.iter().any(|(known, _)| known == name), "{name}");
+    }
+    assert_eq!(room.ok(WORKSPACE, "echo $TMPDIR"), "/tmp\n");
+}
+
+/// Whoever watches over the sandbox of a room, and the first process in it.
+fn first_inside(room: &Room) -> (Pid, Pid) {
+    let work = room.work.display().to_string();
+    let mut pids =
+        std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let line = |pid: &String| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let outer = pids.find(|pid| String::from_utf8_lossy(&line(pid)).contains(&work)).unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
+    let pid = |text: &str| Pid::from_raw(text.trim().parse().unwrap()).unwrap();
+    (pid(&outer), pid(&children))
+}
+
+fn a_killed_sandbox_is_replaced() {
+    let Some(room) = Room::new() else { return };
+    block_on(async {
+        room.run(WORKSPACE, "touch /dev/shm/mine").await.unwrap();
+        assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm").await.unwrap()), "mine\n");
+        let (outer, inside) = first_inside(&room);
+        kill_process(inside, Signal::KILL).unwrap();
+        // Both have the socket, and not before it is closed does anybody notice.
+        let ended = |pid: Pid| {
+            let line = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+            line.is_err() || line.is_ok_and(|line| line.contains(") Z"))
+        };
+        within(SOON, "both are dead", || ended(inside) && ended(outer));
+        assert_eq!(text(&room.run(WORKSPACE, "ls /dev/shm; echo fine").await.unwrap()), "fine\n");
+    });
+}
+
+fn a_sandbox_that_cannot_be_made_runs_nothing() {
+    let broken = tempfile::tempdir().unwrap();
+    let program = broken.path().join("bwrap");
+    std::fs::write(&program, "#!/bin/sh\necho 'bwrap: no namespaces here' >&2\nexit 1\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let room = Room::held_by(Backend::Bubblewrap(program));
+    let why = room.refused(WORKSPACE, "touch ran");
+    assert!(why.contains("no namespaces here"), "{why}");
+    assert!(!room.work.join("ran").exists() && !room.work.join(".convoke").exists());
+}
+
+fn landlock_alone_refuses_writes_elsewhere_and_says_what_it_lacks() {
+    let Some(room) = Room::by_landlock() else { return };
+    let elsewhere = room.path("elsewhere/x");
+    let finished = block_on(room.run(WORKSPACE, "echo x > new && echo t > $TMPDIR/t && cat $TMPDIR/t")).unwrap();
+    assert_eq!((finished.code, text(&finished).as_str()), (Some(0), "t\n"));
+    assert!(finished.notice.is_some_and(|notice| notice.contains("bubblewrap")));
+    for target in [elsewhere.display().to_string(), "/tmp/convoke-landlock".into(), "$HOME/convoke-landlock".into()] {
+        let said = room.fails(WORKSPACE, &format!("echo x > {target}"));
+        assert!(said.contains("Permission denied"), "{target}: {said}");
+    }
+    for script in
+        ["echo x > new", "rm new", "exec 3<>/dev/tcp/127.0.0.1/1", &format!("cat /proc/{}/environ", std::process::id())]
+    {
+        room.fails(LOOKING, script);
+    }
+    room.ok(LOOKING, "cat new > /dev/null && echo t > $TMPDIR/u");
+    let asked = Reach { asked: true, ..WORKSPACE };
+    assert!(room.refused(asked, "true").contains("install bubblewrap"));
+}
+
+fn without_anything_only_what_nobody_asked_to_be_held_runs() {
+    let room = Room::held_by(Backend::Nobody);
+    let finished = block_on(room.run(WORKSPACE, "touch ran")).unwrap();
+    assert_eq!(finished.code, Some(0));
+    assert!(finished.notice.is_some_and(|notice| notice.contains("no sandbox")));
+    for reach in [LOOKING, OFFLINE] {
+        assert!(room.refused(reach, "touch no").contains("install bubblewrap"));
+    }
+    room.ok(OFF, "true");
+    assert!(!room.work.join("no").exists());
+}
