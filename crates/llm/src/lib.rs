@@ -160,6 +160,8 @@ pub struct ResultRef<'a> {
     pub tool: &'a str,
     pub output: &'a str,
     pub failed: bool,
+    /// What it brought to look at.
+    pub files: Vec<FileRef<'a>>,
     /// Deferred tools that are shown from here on. They are pointed at, and described nowhere in `output`.
     pub shows: &'a [String],
 }

@@ -220,6 +220,9 @@ pub struct CallResult {
     /// Structured facts beside the text, for readers and later calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
+    /// What it brought to look at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<File>,
     #[serde(default)]
     pub ms: u64,
     /// The call ends the turn: the model is not asked again before something new comes in.
@@ -231,6 +234,15 @@ pub struct CallResult {
     /// Deferred tools that `output` describes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
+}
+
+/// Something to look at: an image, a PDF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    pub name: String,
+    pub mime: String,
+    /// In base64.
+    pub data: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -102,7 +102,17 @@ mod tests {
             let (decision, changed, wire_id) = (Decision::Run, None, None);
             made.called(step, &Call { id: id.clone(), tool: tool.into(), input, changed, decision, wire_id });
             let (state, data, ms, ends_turn, shutdown, loads) = (State::Ok, None, 0, false, None, Vec::new());
-            made.settled(&CallResult { call: id, state, output, data, ms, ends_turn, shutdown, loads });
+            made.settled(&CallResult {
+                call: id,
+                state,
+                output,
+                data,
+                files: Vec::new(),
+                ms,
+                ends_turn,
+                shutdown,
+                loads,
+            });
         }
         assert_eq!(made.repeats(next, "\"x\""), expected, "{next} after {history}");
     }

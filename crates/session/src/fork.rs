@@ -24,6 +24,7 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
             state: State::Ok,
             output: ELSEWHERE.into(),
             data: None,
+            files: Vec::new(),
             ms: 0,
             ends_turn: false,
             shutdown: None,

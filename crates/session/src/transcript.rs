@@ -5,9 +5,9 @@
 
 use crate::compaction::{PRUNED, is_long, opening};
 use bytes::Bytes;
-use llm::{CallRef, FileRef, Message, Provider, ResultRef, Said};
+use llm::{CallRef, FileRef, Message, Model, Provider, ResultRef, Said};
 use proto::entry::{
-    CallResult, Compaction, CompactionState, Entry, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
+    CallResult, Compaction, CompactionState, Entry, File, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
 };
 use proto::letter::InputPart;
 use proto::{Call, CallId};
@@ -29,26 +29,44 @@ pub(crate) struct Transcript {
     held: Vec<Bytes>,
     /// Long output before this entry is not sent any more.
     prunes_before: u64,
-    /// Tools are pointed at and not described.
-    defers: bool,
+    takes: Takes,
 }
 
 /// What is kept of a result until all of them are there.
+/// What a model takes beside words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Takes {
+    /// Images and documents.
+    images: bool,
+    /// References to tools, in place of their descriptions.
+    references: bool,
+}
+
+impl Takes {
+    pub(crate) fn of(model: &Model) -> Self {
+        Self { images: model.images, references: model.defers }
+    }
+}
+
+/// For a model that cannot look at what a call brought.
+const UNSEEN: &str = " (you cannot look at it)";
+
 struct Settled {
     output: String,
     failed: bool,
+    files: Vec<File>,
     shows: Vec<String>,
 }
 
 impl Transcript {
-    pub(crate) fn new(provider: Arc<dyn Provider>, defers: bool) -> Self {
+    pub(crate) fn new(provider: Arc<dyn Provider>, takes: Takes) -> Self {
         let (fragments, calls, held) = (Vec::new(), Vec::new(), Vec::new());
-        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0, defers }
+        Self { provider, fragments, blocks: 0, loose: 0, calls, held, prunes_before: 0, takes }
     }
 
     /// What a log says to a model: the newest summary, and what came since.
-    pub(crate) fn of(provider: Arc<dyn Provider>, defers: bool, entries: &[Stored]) -> Self {
-        let mut transcript = Self::new(provider, defers);
+    pub(crate) fn of(provider: Arc<dyn Provider>, takes: Takes, entries: &[Stored]) -> Self {
+        let mut transcript = Self::new(provider, takes);
         let compactions = || entries.iter().filter_map(compaction);
         transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
         let summed = compactions().rfind(|done| done.keeps_from.is_some());
@@ -62,8 +80,8 @@ impl Transcript {
         transcript
     }
 
-    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, defers: bool) -> bool {
-        Arc::ptr_eq(&self.provider, provider) && self.defers == defers
+    pub(crate) fn is_for(&self, provider: &Arc<dyn Provider>, takes: Takes) -> bool {
+        Arc::ptr_eq(&self.provider, provider) && self.takes == takes
     }
 
     pub(crate) fn apply(&mut self, seq: u64, entry: &Entry) {
@@ -140,17 +158,22 @@ impl Transcript {
     }
 
     fn settled(&mut self, seq: u64, result: &CallResult) {
-        let shows = if self.defers { result.loads.clone() } else { Vec::new() };
+        let shows = if self.takes.references { result.loads.clone() } else { Vec::new() };
         let said = if shows.is_empty() { &result.output } else { tools::tool_search::beside(&result.output) };
-        let pruned = seq < self.prunes_before && is_long(said);
+        let pruned = seq < self.prunes_before && is_long(said, &result.files);
         let Some((_, slot)) = self.calls.iter_mut().find(|(call, _)| call.id == result.call) else { return };
-        let output = if pruned { PRUNED.to_owned() } else { said.to_owned() };
-        *slot = Some(Settled { output, failed: result.state != State::Ok, shows });
+        let mut output = if pruned { PRUNED.to_owned() } else { said.to_owned() };
+        let files = if pruned || !self.takes.images { Vec::new() } else { result.files.clone() };
+        if !pruned && files.len() < result.files.len() {
+            output.push_str(UNSEEN);
+        }
+        *slot = Some(Settled { output, failed: result.state != State::Ok, files, shows });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
             let calls = std::mem::take(&mut self.calls);
             let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed, shows } = settled.as_ref()?;
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, shows })
+                let Settled { output, failed, files, shows } = settled.as_ref()?;
+                let files = files.iter().map(shown).collect();
+                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files, shows })
             });
             self.push(self.provider.encode(&Message::Results(results.collect())));
             std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
@@ -199,6 +222,10 @@ fn text_of(input: &Input) -> String {
         InputPart::File { .. } | InputPart::Subtask { .. } => None,
     };
     input.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+}
+
+fn shown(file: &File) -> FileRef<'_> {
+    FileRef { name: &file.name, mime: &file.mime, data: &file.data }
 }
 
 fn files_of(input: &Input) -> Vec<FileRef<'_>> {

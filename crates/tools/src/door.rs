@@ -213,6 +213,8 @@ pub struct Output {
     pub text: String,
     /// Structured facts beside the text.
     pub data: Option<Box<RawValue>>,
+    /// What the model is shown beside the text, where it can look at things.
+    pub files: Vec<proto::entry::File>,
     /// Not done yet: the call waits for this, and [`Tool::settle`] finishes it.
     pub wait: Option<Wait>,
     /// The call did not do what it was asked, and the text says why.

@@ -67,6 +67,7 @@ impl Talk {
             tool,
             output,
             failed,
+            files: Vec::new(),
             shows: &[],
         }])));
         self

@@ -407,7 +407,8 @@ impl Actor {
             Err(Error::Tell(why)) => (State::Error, why.clone(), None),
         };
         let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
-        Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown, loads })
+        let files = result.as_ref().map_or_else(|_| Vec::new(), |output| output.files.clone());
+        Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
@@ -550,8 +551,8 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    let (data, ms, ends_turn, shutdown, loads) = (None, 0, false, None, Vec::new());
-    Entry::Result(CallResult { call: call.clone(), state, output, data, ms, ends_turn, shutdown, loads })
+    let (data, files, ms, ends_turn, shutdown, loads) = (None, Vec::new(), 0, false, None, Vec::new());
+    Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
 }
 
 /// The permission to go on with what looks like a circle.

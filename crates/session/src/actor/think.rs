@@ -6,7 +6,7 @@ use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
 use crate::decide::{Next, decide};
 use crate::toolbox::Toolbox;
-use crate::transcript::Transcript;
+use crate::transcript::{Takes, Transcript};
 use crate::view::View;
 use bytes::Bytes;
 use llm::{Delta, Model, Part, Provider, Request};
@@ -150,15 +150,15 @@ impl Actor {
             mind.loaded = self.view.loaded().len();
             mind.tools = listed(&self.role.toolbox, &self.view, mind.provider.as_ref(), &mind.model);
         }
-        let (provider, defers) = (mind.provider.clone(), mind.model.defers);
+        let (provider, takes) = (mind.provider.clone(), Takes::of(&mind.model));
         match &mut self.talk {
-            Talk::Ready(transcript) if transcript.is_for(&provider, defers) => {}
+            Talk::Ready(transcript) if transcript.is_for(&provider, takes) => {}
             // Another wire, or more room: what is sent is written anew, once.
             Talk::Ready(_) | Talk::Stale => {
-                self.talk = Talk::Ready(Transcript::of(provider, defers, &self.current().await?));
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &self.current().await?));
             }
             Talk::Loaded(entries) => {
-                self.talk = Talk::Ready(Transcript::of(provider, defers, &std::mem::take(entries)));
+                self.talk = Talk::Ready(Transcript::of(provider, takes, &std::mem::take(entries)));
             }
         }
         Ok(Ok(()))

@@ -9,7 +9,7 @@ mod writing;
 pub(crate) use standing::{Child, Question, Standing, opening};
 pub(crate) use writing::{most_bytes, text};
 
-use proto::entry::{Entry, Input, Reply, ReplyPart, Stored};
+use proto::entry::{Entry, File, Input, Reply, ReplyPart, Stored};
 use proto::letter::{Compact, InputPart};
 use proto::{CallId, RunId};
 use std::collections::HashSet;
@@ -134,14 +134,17 @@ pub(crate) fn prune(entries: &[Stored], tail: u64, already: u64) -> Option<(u64,
 
 fn saves(stored: &Stored) -> u64 {
     match &stored.entry {
-        Entry::Result(result) if is_long(&result.output) => llm::estimate(result.output.len() - PRUNED.len()),
+        Entry::Result(result) if is_long(&result.output, &result.files) => {
+            let shown: usize = result.files.iter().map(|file| file.data.len()).sum();
+            llm::estimate((result.output.len() + shown).saturating_sub(PRUNED.len()))
+        }
         _ => 0,
     }
 }
 
 /// Output that is left out when room is short.
-pub(crate) fn is_long(output: &str) -> bool {
-    output.len() > SHORT
+pub(crate) fn is_long(output: &str, files: &[File]) -> bool {
+    output.len() > SHORT || !files.is_empty()
 }
 
 /// The newest prompt of a run that is summed up, unless a newer one is not; and the replies to it that are. `before` are

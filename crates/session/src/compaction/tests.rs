@@ -47,6 +47,7 @@ fn log(text: &str) -> Vec<Stored> {
                 state: State::Ok,
                 output: words,
                 data: None,
+                files: Vec::new(),
                 ms: 0,
                 ends_turn: false,
                 shutdown: None,

@@ -77,6 +77,7 @@ fn settled(call: &str) -> Entry {
         state: State::Ok,
         output: "done".into(),
         data: None,
+        files: Vec::new(),
         ms: 1,
         ends_turn: false,
         shutdown: None,

@@ -123,6 +123,29 @@ async fn an_image_and_a_text_are_shown_on_every_wire_and_their_bytes_not_to_read
 }
 
 #[tokio::test]
+async fn an_image_that_is_read_is_looked_at_on_every_wire() {
+    for wire in Wire::ALL {
+        let world = World::new(|received| match received.last("tool") {
+            None => Reply::calls([
+                ("read", json!({ "filePath": "shot.png" })),
+                ("read", json!({ "filePath": "README.md" })),
+            ]),
+            Some(_) => Reply::text("a small picture"),
+        })
+        .await;
+        std::fs::write(world.repo.path().join("shot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+        let posted = prompt(&world, wire, "what is this?", Vec::new()).await;
+        world.end(&posted.run).await;
+        let raw = world.fake.last().unwrap().raw.clone();
+        let sent = String::from_utf8_lossy(&raw);
+        assert!(sent.contains("iVBORw0KGgo=") && sent.contains("`shot.png`: image/png"), "{wire:?}: {sent}");
+        let stored = world.store.entries(&posted.session.id, store::Span::After { seq: 0, limit: 10 }).await.unwrap();
+        let shown = serde_json::to_string(&proto::message::project(&stored)).unwrap();
+        assert!(shown.contains("shot.png") && !shown.contains("iVBORw0KGgo="), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_changes_wires_takes_its_history_along_and_leaves_foreign_thoughts_behind() {
     let world = World::new(|received| match received.step() {
         0 => Reply::calls([("read", json!({ "filePath": "README.md" }))]).thinking("private"),

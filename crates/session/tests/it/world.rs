@@ -234,7 +234,7 @@ fn runtime(
     let mut thinker = on(Wire::OpenAiChat, fake.base_url());
     let thinks = llm::Model { reasoning: llm::Reasoning::Effort, ..llm::Model::new("m1", 1_000_000, 1000) };
     thinker.models.insert("m1".to_owned(), thinks);
-    let providers = BTreeMap::from([
+    let mut providers = BTreeMap::from([
         ("fake".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-chat".to_owned(), on(Wire::OpenAiChat, fake.base_url())),
         ("openai-responses".to_owned(), on(Wire::OpenAiResponses, fake.base_url())),
@@ -245,6 +245,10 @@ fn runtime(
         ("deferring".to_owned(), deferring),
         ("thinker".to_owned(), thinker),
     ]);
+    for wire in ["openai-chat", "openai-responses", "anthropic"] {
+        let sees = llm::Model { images: true, ..llm::Model::new("m1", 1_000_000, 1000) };
+        providers.get_mut(wire).expect("it is there").models.insert("m1".to_owned(), sees);
+    }
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();
     Runtime::new(Deps {

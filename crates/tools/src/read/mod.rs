@@ -1,4 +1,4 @@
-//! `read`: a text file, or a part of it, with line numbers.
+//! `read`: a text file, or a part of it, with line numbers; an image or a PDF to look at.
 
 mod lines;
 #[cfg(test)]
@@ -7,10 +7,12 @@ mod tests;
 use crate::files::{self, Purpose, Seen, Stamp};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
+use base64::Engine;
 use lines::Lines;
+use proto::entry::File;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +20,8 @@ pub struct Read;
 
 /// Characters shown of one line.
 const MAX_LINE: usize = 2000;
+/// The largest image or document: what the vendors take.
+const MAX_PICTURE: u64 = 5 << 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
@@ -53,22 +57,38 @@ impl Tool for Read {
         let count = args.limit.map_or(output::MAX_LINES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let count = count.clamp(1, output::MAX_LINES);
         let (seen, cancel) = (std::sync::Arc::clone(&cx.files), cx.cancel.clone());
-        let text = files::blocking("read", move || read(&path, first, count, &seen, &cancel)).await?;
-        Ok(Output::text(text))
+        files::blocking("read", move || read(&path, first, count, &seen, &cancel)).await
     }
 }
 
-fn read(path: &Path, first: u64, count: usize, seen: &Seen, cancel: &CancellationToken) -> Result<String, Error> {
+fn read(path: &Path, first: u64, count: usize, seen: &Seen, cancel: &CancellationToken) -> Result<Output, Error> {
     let (file, found) = files::open(path)?;
     let cannot = |error: std::io::Error| Error::tell(format!("cannot read `{}`: {error}", path.display()));
     let mut reader = BufReader::with_capacity(64 << 10, file);
     let head = reader.fill_buf().map_err(cannot)?;
+    if let Some(mime) = picture(head) {
+        return look(path, mime, found.len(), reader);
+    }
     if !files::is_text(&head[..head.len().min(8 << 10)]) {
-        return Err(Error::tell(format!("`{}` is {} and cannot be shown as text", path.display(), kind(head))));
+        return Err(Error::tell(format!("`{}` is a binary file and cannot be shown", path.display())));
     }
     let shown = show(Lines::new(reader), first, count, cancel)?;
     seen.note(path, Stamp::of(&found));
-    Ok(shown)
+    Ok(Output::text(shown))
+}
+
+/// Something to look at, whole.
+fn look(path: &Path, mime: &str, size: u64, reader: impl std::io::Read) -> Result<Output, Error> {
+    let cannot = |why: String| Error::tell(format!("cannot show `{}`: {why}", path.display()));
+    if size > MAX_PICTURE {
+        return Err(cannot(format!("it has {size} bytes, and {MAX_PICTURE} can be shown: make it smaller")));
+    }
+    let mut bytes = Vec::new();
+    reader.take(MAX_PICTURE).read_to_end(&mut bytes).map_err(|error| cannot(error.to_string()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = format!("`{name}`: {mime}, {} bytes", bytes.len());
+    let file = File { name, mime: mime.into(), data: base64::engine::general_purpose::STANDARD.encode(bytes) };
+    Ok(Output { files: vec![file], ..Output::text(text) })
 }
 
 fn show(mut lines: Lines, first: u64, count: usize, cancel: &CancellationToken) -> Result<String, Error> {
@@ -97,11 +117,14 @@ fn show(mut lines: Lines, first: u64, count: usize, cancel: &CancellationToken) 
     }
 }
 
-fn kind(head: &[u8]) -> &'static str {
-    let image = [&b"\x89PNG"[..], b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM"];
+/// What models with eyes can look at, by how it begins.
+fn picture(head: &[u8]) -> Option<&'static str> {
     match head {
-        _ if image.iter().any(|magic| head.starts_with(magic)) => "an image",
-        _ if head.starts_with(b"%PDF") => "a PDF",
-        _ => "a binary file",
+        _ if head.starts_with(b"\x89PNG\r\n\x1a\n") => Some("image/png"),
+        _ if head.starts_with(b"\xff\xd8\xff") => Some("image/jpeg"),
+        _ if head.starts_with(b"GIF87a") || head.starts_with(b"GIF89a") => Some("image/gif"),
+        _ if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") => Some("image/webp"),
+        _ if head.starts_with(b"%PDF-") => Some("application/pdf"),
+        _ => None,
     }
 }

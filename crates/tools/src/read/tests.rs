@@ -40,11 +40,12 @@ async fn what_is_long_is_bounded() {
 #[tokio::test]
 async fn what_cannot_be_shown_is_told() {
     let place = Place::new();
+    place.file("dir/a.bin", b"\x7fELF\0\0");
     place.file("dir/a.png", b"\x89PNG\r\n\x1a\n\0\0");
     place.file("empty", "");
     let tell = async |path: &str| place.call(&Read, json!({"filePath": path})).await;
     assert!(tell("dir").await.unwrap_err().contains("use `list`"));
-    assert!(tell("dir/a.png").await.unwrap_err().contains("is an image"));
+    assert!(tell("dir/a.bin").await.unwrap_err().contains("is a binary file"));
     assert!(tell("dir/b.png").await.unwrap_err().contains("Did you mean"));
     assert!(tell("/dev/zero").await.unwrap_err().contains("not a plain file"));
     assert_eq!(tell("empty").await.unwrap(), "(the file is empty)");
@@ -67,4 +68,27 @@ fn reading_asks_for_where_the_path_leads() {
     std::os::unix::fs::symlink("/etc/hosts", place.dir().join("innocent")).unwrap();
     assert_eq!(place.asks(&Read, json!({"filePath": "./src/../a.rs"})), ["read a.rs"]);
     assert_eq!(place.asks(&Read, json!({"filePath": "innocent"})), ["read /etc/hosts", "external_directory /etc/*"]);
+}
+
+#[tokio::test]
+async fn images_and_documents_are_shown_as_they_are() {
+    use crate::AnyTool;
+    let place = Place::new();
+    place.file("a.png", b"\x89PNG\r\n\x1a\n\0\0");
+    place.file("b.pdf", b"%PDF-1.7\n\0");
+    place.file("c.webp", b"RIFF\0\0\0\0WEBPVP8 ");
+    for (path, mime, data) in [
+        ("a.png", "image/png", "iVBORw0KGgoAAA=="),
+        ("b.pdf", "application/pdf", "JVBERi0xLjcKAA=="),
+        ("c.webp", "image/webp", "UklGRgAAAABXRUJQVlA4IA=="),
+    ] {
+        let input = serde_json::value::to_raw_value(&json!({ "filePath": path })).unwrap();
+        let output = AnyTool::run(&Read, &input, &place.cx()).await.unwrap();
+        let [file] = &output.files[..] else { panic!("{path}: {output:?}") };
+        assert_eq!((file.name.as_str(), file.mime.as_str(), file.data.as_str()), (path, mime, data));
+        assert!(output.text.starts_with(&format!("`{path}`: {mime}, ")), "{}", output.text);
+    }
+    place.file("large.png", [&b"\x89PNG\r\n\x1a\n"[..], &vec![0; 5 << 20]].concat());
+    let error = place.call(&Read, json!({"filePath": "large.png"})).await.unwrap_err();
+    assert!(error.contains("make it smaller"), "{error}");
 }

@@ -31,7 +31,11 @@ pub(super) fn message(message: &Message<'_>, own: &str) -> Bytes {
     }
 }
 
-fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
+fn shows<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Content<'a>> {
+    shown(text, files).into_iter().map(Content::Ours).collect()
+}
+
+fn shown<'a>(text: &'a str, files: &[FileRef<'a>]) -> Vec<Ours<'a>> {
     let mut content: Vec<Ours<'a>> = files
         .iter()
         .map(|file| match files::shown(file) {
@@ -43,7 +47,7 @@ fn shows<'a>(text: &'a str, files: &'a [FileRef<'a>]) -> Vec<Content<'a>> {
     if !text.trim().is_empty() || content.is_empty() {
         content.push(Ours::Text { text: filled(text) });
     }
-    content.into_iter().map(Content::Ours).collect()
+    content
 }
 
 /// What was said, without what others wrote for themselves.
@@ -78,6 +82,7 @@ fn answers<'a>(results: &[ResultRef<'a>]) -> Vec<Content<'a>> {
 fn result<'a>(result: &ResultRef<'a>) -> Ours<'a> {
     let said = Some(result.output).filter(|output| !output.trim().is_empty()).map(Answer::Said);
     let content = match result.shows {
+        [] if !result.files.is_empty() => Some(Answer::Looks(shown(result.output, &result.files))),
         [] => said,
         tools => Some(Answer::Shows(tools.iter().map(|tool| Reference::ToolReference { tool_name: tool }).collect())),
     };
@@ -223,11 +228,12 @@ enum Ours<'a> {
     },
 }
 
-/// What a call brought: words, or tools that the server describes itself.
+/// What a call brought: words, something to look at as well, or tools that the server describes itself.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer<'a> {
     Said(&'a str),
+    Looks(Vec<Ours<'a>>),
     Shows(Vec<Reference<'a>>),
 }
 

@@ -171,12 +171,14 @@ fn messages_are_written_as_the_api_wants_them() {
     let broken = raw(r#""{half""#);
     let said = vec![Said::Text("Let me see."), call("toolu_1", &input), call("odd id:2", &broken), Said::Text(" ")];
     insta::assert_snapshot!(encoded(&Message::Assistant(said)), @r#"{"content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"read","input":{"path":  "a", "n": 1.50}},{"type":"tool_use","id":"odd_id_2","name":"read","input":{"input":"{half"}}],"role":"assistant"}"#);
-    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed, shows: &[] };
+    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed, files: Vec::new(), shows: &[] };
     let results = vec![result("toolu_1", "x", false), result("odd id:2", "no", true), result("c", "", false)];
     insta::assert_snapshot!(encoded(&Message::Results(results)), @r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"x"},{"type":"tool_result","tool_use_id":"odd_id_2","content":"no","is_error":true},{"type":"tool_result","tool_use_id":"c"}]}"#);
     insta::assert_snapshot!(encoded(&Message::user(" ")), @r#"{"role":"user","content":[{"type":"text","text":"(nothing)"}]}"#);
     let file = |name, mime, data| FileRef { name, mime, data };
     let files = vec![file("a.png", "image/png", "AAAA"), file("b.pdf", "application/pdf", "BBBB")];
+    let shows = ResultRef { call: "c", tool: "read", output: "a.png", failed: false, files: files.clone(), shows: &[] };
+    insta::assert_snapshot!(encoded(&Message::Results(vec![shows])), @r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"},"title":"b.pdf"},{"type":"text","text":"a.png"}]}]}"#);
     insta::assert_snapshot!(encoded(&Message::User { text: "look", files }), @r#"{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BBBB"},"title":"b.pdf"},{"type":"text","text":"look"}]}"#);
 }
 
@@ -185,7 +187,8 @@ fn deferred_tools_are_marked_and_a_result_points_at_them() {
     let spec = ToolSpec { name: "far".into(), description: "d".into(), schema: raw("{}"), deferred: true };
     insta::assert_snapshot!(String::from_utf8_lossy(&encode::tools(&[spec])), @r#"[{"name":"far","description":"d","input_schema":{},"defer_loading":true}]"#);
     let shows = ["far".to_owned()];
-    let found = ResultRef { call: "c", tool: "tool_search", output: "", failed: false, shows: &shows };
+    let found =
+        ResultRef { call: "c", tool: "tool_search", output: "", failed: false, files: Vec::new(), shows: &shows };
     let half = ResultRef { call: "d", output: "There is no tool `x`.", ..found.clone() };
     insta::assert_snapshot!(encoded(&Message::Results(vec![found, half])), @r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"tool_reference","tool_name":"far"}]},{"type":"tool_result","tool_use_id":"d","content":[{"type":"tool_reference","tool_name":"far"}]},{"type":"text","text":"There is no tool `x`."}]}"#);
 }
@@ -246,7 +249,8 @@ fn a_step_keeps_every_byte_of_the_request_before_but_its_mark_and_end() {
         let call = CallRef { id: "c", tool: "read", input: &input };
         messages.push(encode::message(&Message::Assistant(vec![Said::Thought(&thought), Said::Call(call)]), FROM));
         let output = format!("result {step}");
-        let result = ResultRef { call: "c", tool: "read", output: &output, failed: false, shows: &[] };
+        let result =
+            ResultRef { call: "c", tool: "read", output: &output, failed: false, files: Vec::new(), shows: &[] };
         messages.push(encode::message(&Message::Results(vec![result]), FROM));
         let now = sent(&request(Model::new("m", 1000, 50), messages.clone()));
         assert!(before.ends_with(tail) && now.matches("cache_control").count() == 2, "{now}");
@@ -263,6 +267,7 @@ fn many_results_at_once_are_marked_where_the_server_looks_for_them() {
             tool: "read",
             output: r#"{"type":"tool_result",} x"#,
             failed: false,
+            files: Vec::new(),
             shows: &[],
         };
         encode::message(&Message::Results((0..count).map(result).collect()), FROM)

@@ -26,13 +26,20 @@ pub(super) struct Thoughts<'a> {
     pub(super) echo: bool,
 }
 
+const FROM_TOOLS: &str = "[notice from the runtime, not from a person] What the calls above brought to look at:";
+
 pub(super) fn message(message: &Message<'_>, thoughts: Thoughts<'_>) -> Bytes {
     match message {
         Message::User { text, files } if files.is_empty() => json(&Plain { role: "user", content: text }),
         Message::User { text, files } => json(&Shows { role: "user", content: shows(text, files) }),
         Message::Assistant(said) => assistant(said, thoughts),
         Message::Results(results) => {
-            let answers: Vec<Bytes> = results.iter().map(answer).collect();
+            let mut answers: Vec<Bytes> = results.iter().map(answer).collect();
+            // A result is words here; what there is to look at comes right behind all of them.
+            let files: Vec<FileRef<'_>> = results.iter().flat_map(|result| result.files.iter().cloned()).collect();
+            if !files.is_empty() {
+                answers.push(json(&Shows { role: "user", content: shows(FROM_TOOLS, &files) }));
+            }
             Bytes::from(answers.join(&b","[..]))
         }
     }
@@ -274,11 +281,23 @@ mod tests {
 
     #[test]
     fn results_name_their_calls() {
-        let result = |call| ResultRef { call, tool: "read", output: "x\ny", failed: true, shows: &[] };
+        let result =
+            |call| ResultRef { call, tool: "read", output: "x\ny", failed: true, files: Vec::new(), shows: &[] };
         let bytes = message(&Message::Results(vec![result("c1"), result("c2")]), PLAINLY);
         let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
         let tool = |id: &str| json!({ "role": "tool", "tool_call_id": id, "content": "x\ny" });
         assert_eq!(list, json!([tool("c1"), tool("c2")]));
+    }
+
+    #[test]
+    fn what_results_show_comes_behind_all_of_them() {
+        let file = FileRef { name: "a.png", mime: "image/png", data: "AAAA" };
+        let result = |call, files| ResultRef { call, tool: "read", output: "x", failed: false, files, shows: &[] };
+        let bytes = message(&Message::Results(vec![result("c1", vec![file]), result("c2", Vec::new())]), PLAINLY);
+        let list: Value = serde_json::from_str(&format!("[{}]", str::from_utf8(&bytes).unwrap())).unwrap();
+        let roles: Vec<&str> = list.as_array().unwrap().iter().filter_map(|one| one["role"].as_str()).collect();
+        assert_eq!(roles, ["tool", "tool", "user"]);
+        assert_eq!(list[2]["content"][1]["image_url"]["url"], "data:image/png;base64,AAAA");
     }
 
     #[test]

@@ -57,7 +57,11 @@ fn assistant(said: &[Said<'_>], own: &str) -> Bytes {
 }
 
 fn result(result: &ResultRef<'_>) -> Bytes {
-    json(&Item::FunctionCallOutput { call_id: result.call, output: result.output })
+    let output = match &result.files[..] {
+        [] => Brought::Told(result.output),
+        files => Brought::Shown(shows(result.output, files)),
+    };
+    json(&Item::FunctionCallOutput { call_id: result.call, output })
 }
 
 fn joined(items: impl IntoIterator<Item = Bytes>) -> Bytes {
@@ -133,7 +137,15 @@ impl<'a> Options<'a> {
 enum Item<'a> {
     Message { role: &'static str, content: Vec<Content<'a>> },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: String },
-    FunctionCallOutput { call_id: &'a str, output: &'a str },
+    FunctionCallOutput { call_id: &'a str, output: Brought<'a> },
+}
+
+/// What a call brought: words, or something to look at as well.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Brought<'a> {
+    Told(&'a str),
+    Shown(Vec<Content<'a>>),
 }
 
 #[derive(Serialize)]

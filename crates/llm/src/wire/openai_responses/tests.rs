@@ -194,10 +194,13 @@ fn messages_are_written_as_items() {
     let input = raw(r#"{"path":  "a", "n": 1.50}"#);
     let call = |id, input| Said::Call(CallRef { id, tool: "read", input });
     insta::assert_snapshot!(encoded(&Message::Assistant(vec![Said::Text("Let me see."), call("c1", &input)])), @r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Let me see."}]},{"type":"function_call","call_id":"c1","name":"read","arguments":"{\"path\":  \"a\", \"n\": 1.50}"}"#);
-    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed, shows: &[] };
+    let result = |call, output, failed| ResultRef { call, tool: "read", output, failed, files: Vec::new(), shows: &[] };
     insta::assert_snapshot!(encoded(&Message::Results(vec![result("c1", "x", false), result("c2", "no", true)])), @r#"{"type":"function_call_output","call_id":"c1","output":"x"},{"type":"function_call_output","call_id":"c2","output":"no"}"#);
     let file = |name, mime, data| FileRef { name, mime, data };
     let files = vec![file("a.png", "image/png", "AAAA"), file("b.pdf", "application/pdf", "BBBB")];
+    let shows =
+        ResultRef { call: "c1", tool: "read", output: "a.png", failed: false, files: files.clone(), shows: &[] };
+    insta::assert_snapshot!(encoded(&Message::Results(vec![shows])), @r#"{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"a.png"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"},{"type":"input_file","filename":"b.pdf","file_data":"data:application/pdf;base64,BBBB"}]}"#);
     insta::assert_snapshot!(encoded(&Message::User { text: "look", files }), @r#"{"type":"message","role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AAAA"},{"type":"input_file","filename":"b.pdf","file_data":"data:application/pdf;base64,BBBB"}]}"#);
 }
 
@@ -231,7 +234,8 @@ fn a_step_keeps_every_byte_of_the_request_before_but_its_end() {
     let mut before = sent(&request(Model::new("m", 1000, 50), messages.clone()));
     for step in 0..20 {
         let output = format!("result {step}");
-        let result = ResultRef { call: "c", tool: "read", output: &output, failed: false, shows: &[] };
+        let result =
+            ResultRef { call: "c", tool: "read", output: &output, failed: false, files: Vec::new(), shows: &[] };
         messages.push(encode::message(&Message::Results(vec![result]), FROM));
         let now = sent(&request(Model::new("m", 1000, 50), messages.clone()));
         assert!(now.starts_with(before.strip_suffix("]}").unwrap()), "{now}");
