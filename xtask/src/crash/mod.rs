@@ -74,10 +74,11 @@ pub(crate) fn main(args: Args) -> anyhow::Result<()> {
         FakeModel::with(Options { keep: 1 }, move |received| script.reply(received))
     };
     let tools = json!({ "sessions": { "visibility": "all" }, "subagents": { "allow": ["task"] } });
+    let beside = format!("{}/*", repo.path().canonicalize()?.display());
     let home = TempHome::new(&fake).config_json(json!({
         "tools": tools, "inbound": "hold", "limits": { "shutdownSeconds": 1 },
-        // Its jobs do the same again and again, and mean it.
-        "permission": { "doom_loop": "allow" },
+        // Its jobs do the same again and again, and mean it; and those in worktrees leave their tokens beside the others.
+        "permission": { "doom_loop": "allow", "external_directory": { (beside): "allow" } },
     }));
     let mut suite = Suite::new(&args, program, &home, &repo, script, fake);
     let played = runtime.block_on(suite.play(&args));

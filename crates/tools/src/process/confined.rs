@@ -14,6 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// How long one is kept that nobody uses: starting it costs some ten milliseconds, keeping it a process.
 const IDLE: Duration = Duration::from_secs(60);
+/// Times a sandbox is made before a command is refused.
+const ATTEMPTS: usize = 4;
 /// The most that are kept without being used.
 const MOST_IDLE: usize = 32;
 /// Temporary files of a session that nobody touched for so long are removed when a gateway starts.
@@ -124,9 +126,11 @@ impl Sandboxes {
             return Err(refused(format!("`{}` is a file of this very workspace", program.display())));
         }
         let masks = self.masks().map_err(Error::Reaper)?;
-        let ground = sandbox::look(confine, &self.places, |path| masks.made(path)).map_err(refused)?;
-        // One that died or no longer holds is noticed and made anew, once.
-        for _ in 0..2 {
+        // Files come and go while a sandbox is made of them, and one that was made may have died or no longer hold: then
+        // all of it is looked at anew.
+        let mut why = String::new();
+        for _ in 0..ATTEMPTS {
+            let ground = sandbox::look(confine, &self.places, |path| masks.made(path)).map_err(refused)?;
             let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
             let (inside, hidden) = match warm {
                 Some(room) => room,
@@ -136,13 +140,16 @@ impl Sandboxes {
                 }
             };
             let make = || self.make(confine, &backend, &ground, &hidden, &masks, start);
-            let found = inside.get_or_try_init(make).await.map_err(refused)?;
-            if found.is_whole() {
-                return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, found)));
+            match inside.get_or_try_init(make).await {
+                Ok(found) if found.is_whole() => {
+                    return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, found)));
+                }
+                Ok(_) => why = "files that its sandbox protects are being replaced; try again".into(),
+                Err(error) => why = error,
             }
             self.forget(&inside);
         }
-        Err(refused("its sandbox does not last: files that it protects are being replaced; try again".into()))
+        Err(refused(why))
     }
 
     fn entered(
