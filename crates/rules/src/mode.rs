@@ -106,7 +106,8 @@ mod tests {
             // For each of ask, accept-edits, plan and auto: what comes of a deny, an ask and an allow.
             ("edit", "src/a.rs", [[Deny, Ask, Allow], [Deny, Allow, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),
             ("edit", "plan.md", [[Deny, Ask, Allow], [Deny, Allow, Allow], [Deny, Ask, Allow], [Deny, Allow, Allow]]),
-            ("bash", "make", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),
+            // A command that looks may run while planning: its sandbox lets it write nothing.
+            ("bash", "make", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Allow, Allow]]),
             ("read", "a.env", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Allow, Allow]]),
             ("plan_exit", "*", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow]]),
             ("plan_enter", "*", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),

@@ -1,6 +1,7 @@
 //! Commands in the background, with real processes: what they print, their end, and the end of their gateway.
 
 use crate::World;
+use crate::security::{gone_in_five_seconds, running};
 use serde_json::json;
 use std::path::Path;
 use testkit::{FakeModel, Reply};
@@ -47,15 +48,13 @@ fn the_end_of_a_job_comes_as_a_message_with_its_exit_code() {
 
 #[test]
 fn a_job_is_gone_with_its_gateway_and_its_session_is_told() {
-    let world = starts("echo $$ > pid; exec sleep 600");
+    // A number nobody else sleeps for: inside of its sandbox it has another pid.
+    let mark = "sleep 600.271828";
+    let world = starts(mark);
     let (session, file) = session_of(&world);
-    let pid = world.repo.path().join("pid");
-    wait_for("the process", || std::fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')));
-    let pid = std::fs::read_to_string(&pid).unwrap();
-    let alive = || Path::new(&format!("/proc/{}", pid.trim())).exists();
-    assert!(alive());
+    wait_for("the process", || !running(mark).is_empty());
     rustix::process::kill_process(world.gateway_pid(), rustix::process::Signal::KILL).unwrap();
-    wait_for("its end", || !alive());
+    gone_in_five_seconds(mark);
     world.convoke(["run", "--session", &session, "what runs?"]).code(0);
     let history = world.convoke(["history", &session, "--json"]).code(0).stdout;
     assert!(history.contains("is gone") && history.contains(&file), "{history}");

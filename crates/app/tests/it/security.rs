@@ -198,7 +198,7 @@ fn t44_nothing_we_make_can_be_read_by_others_whatever_the_umask() {
 }
 
 /// Processes whose command line has these words.
-fn running(words: &str) -> Vec<String> {
+pub(crate) fn running(words: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
@@ -211,7 +211,7 @@ fn running(words: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn gone_in_five_seconds(words: &str) {
+pub(crate) fn gone_in_five_seconds(words: &str) {
     let deadline = Instant::now() + Duration::from_secs(5);
     while !running(words).is_empty() {
         assert!(Instant::now() < deadline, "still alive: {:?}", running(words));

@@ -144,9 +144,9 @@ async fn a_session_knows_its_tools_and_why() {
     let why = call(&world, "tools.why", json!({ "tool": "write", "pattern": "a.txt", "session": session })).await;
     assert_eq!((&why["action"], &why["permission"], &why["agent"]), (&json!("deny"), &json!("edit"), &json!("build")));
     let tools = call(&world, "tools.list", json!({ "session": session })).await;
-    let bash = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "bash").unwrap().clone();
-    assert_eq!(bash["hidden"], true, "{bash}");
-    assert!(bash["why"].as_str().unwrap().contains("permission mode"), "{bash}");
+    let enter = tools["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "plan_enter").unwrap().clone();
+    assert_eq!(enter["hidden"], true, "{enter}");
+    assert!(enter["why"].as_str().unwrap().contains("permission mode"), "{enter}");
     let why = call(&world, "tools.why", json!({ "tool": "bash", "pattern": "ls | wc", "agent": "build" })).await;
     assert_eq!((&why["action"], why["parts"].as_array().unwrap().len()), (&json!("allow"), 2), "{why}");
     let both = json!({ "session": session, "agent": "build" });
