@@ -104,6 +104,14 @@ impl Settings for Directories {
     fn revoke_always(&self, id: &str) -> Result<bool, Error> {
         config::revoke_always(&self.paths, id).map_err(told_as)
     }
+
+    fn always_file(&self) -> Option<PathBuf> {
+        Some(self.paths.always())
+    }
+
+    fn written_out(&self, rule: &Rule) -> Vec<Rule> {
+        tools::groups::expand_rules(&at_home(std::slice::from_ref(rule), &self.env))
+    }
 }
 
 fn told_as(error: config::Error) -> Error {
@@ -147,11 +155,6 @@ pub(crate) fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error
 
 fn at_home(rules: &[Rule], env: &Environment) -> Vec<Rule> {
     env.home().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, &home.display().to_string()))
-}
-
-/// Rules as they count, with `~` and groups of tools written out.
-pub(crate) fn written_out(rules: &[Rule], env: &Environment) -> Vec<Rule> {
-    tools::groups::expand_rules(&at_home(rules, env))
 }
 
 /// Rules that never decide, because a later one of the same file takes every request of theirs.

@@ -27,6 +27,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         limits: home.loaded.config.limits.clone(),
         processes: Arc::new(Reaper::new(program(), env).sandboxes(places(home), forced(&home.env))),
         outputs: home.paths.outputs(),
+        journal: home.paths.journal(),
         search: home.loaded.config.search,
         courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
         hooks: home.loaded.config.hooks.clone(),

@@ -92,6 +92,8 @@ pub struct Config {
     /// `provider/model` for small work beside the conversation: names of sessions.
     pub small_model: Option<String>,
     pub default_agent: Option<String>,
+    /// The permission mode of new sessions.
+    pub permission_mode: Option<&'static str>,
     pub provider: BTreeMap<String, Provider>,
     /// The rules for every agent, layer by layer, each in the order of its file.
     pub permission: Vec<Rule>,
@@ -147,6 +149,7 @@ const TYPED: &[&str] = &[
     "default_agent",
     "provider",
     "permission",
+    "permission_mode",
     "agent",
     "limits",
     "sandbox",
@@ -162,6 +165,9 @@ const TYPED: &[&str] = &[
 ];
 
 const UNTYPED: &[&str] = &["session", "durability", "store", "mcp", "$schema"];
+
+const PERMISSION_MODES: &[(&str, &str)] =
+    &[("ask", "ask"), ("accept-edits", "accept-edits"), ("plan", "plan"), ("auto", "auto")];
 
 /// Settings that are read by nobody yet.
 const UNUSED: &[&str] = &["durability", "store", "mcp"];
@@ -244,6 +250,7 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,
+            "permission_mode" => config.permission_mode = Some(node.choice(PERMISSION_MODES)?),
             "agent" => read_agents(node, &mut notes, &mut loaded)?,
             "limits" => config.limits = Limits::read(node, &mut notes)?,
             "sandbox" => config.sandbox = Sandbox::read(node, &mut notes)?,

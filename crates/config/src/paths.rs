@@ -128,6 +128,11 @@ impl Paths {
         self.state.join("outputs")
     }
 
+    /// What files were before sessions changed them.
+    pub fn journal(&self) -> PathBuf {
+        self.state.join("journal")
+    }
+
     /// Temporary files of sessions, and what sandboxes are made of.
     pub fn sandboxes(&self) -> PathBuf {
         self.state.join("sandbox")

@@ -72,6 +72,12 @@ const GENERAL: Section = Section {
         ),
         setting("default_agent", Kind::Text, "`build`", "who answers when nobody is named: a primary agent"),
         setting(
+            "permission_mode",
+            Kind::Choice(&["ask", "accept-edits", "plan", "auto"]),
+            "`ask`",
+            "of new sessions: what the rules ask about is asked, changes to files are not asked about, nothing but markdown is changed until a plan is approved, or nothing is asked about. No mode lifts a deny",
+        ),
+        setting(
             "instructions",
             Kind::Texts,
             "none",

@@ -77,7 +77,7 @@ fn a_file_that_is_not_text_is_refused_with_its_place() {
 fn a_whole_file_is_read() {
     let loaded = good(
         r#"{
-            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build",
+            "$schema": "x", "model": "local/qwen/3", "small_model": "local/tiny", "default_agent": "Build", "permission_mode": "plan",
             "provider": { "local": {
                 "wire": "openai-chat", "base_url": "http://localhost:{env:PORT}/v1/", "api_key": "{env:KEY}",
                 "headers": { "X-Team": "blue" }, "models": { "qwen/3": { "context": 32768, "output": 4096 } }
@@ -90,6 +90,7 @@ fn a_whole_file_is_read() {
     let config = loaded.config;
     assert_eq!(config.small_model.as_deref(), Some("local/tiny"));
     assert_eq!((config.model.as_deref(), config.default_agent.as_deref()), (Some("local/qwen/3"), Some("build")));
+    assert_eq!(config.permission_mode, Some("plan"));
     let local = &config.provider["local"];
     assert_eq!((local.wire, local.base_url.as_deref()), (Some(Wire::OpenaiChat), Some("http://localhost:8080/v1")));
     assert_eq!(local.api_key.as_ref().map(Secret::expose), Some("hunter2"));
@@ -349,6 +350,7 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         "{ \"model\": 1 }",
         "{ \"model\": \"gpt\" }",
         "{ \"default_agent\": \"no such name\" }",
+        "{ \"permission_mode\": \"yolo\" }",
         "{ \"limits\": [] }",
         "{ \"limits\": {\n    \"depth\": -1 } }",
         "{ \"limits\": { \"depth\": 1.5 } }",
@@ -380,6 +382,8 @@ fn wrong_types_and_values_are_refused_with_their_place() {
         name the provider and the model, as in `local/llama-3`
     convoke.jsonc:1:20: `no such name` is not an agent's name
         use a letter or digit, then letters, digits, `_` or `-`, at most 64 in all
+    convoke.jsonc:1:22: `permission_mode` cannot be `yolo`
+        use `ask` or `accept-edits` or `plan` or `auto`
     convoke.jsonc:1:13: `limits` must be an object, not an array
         write it as `{ … }`
     convoke.jsonc:2:14: `limits.depth` cannot be -1

@@ -2,7 +2,9 @@
 
 use crate::letter::{Compact, Conversation, InputPart, Provenance, Purse, Shutdown, Switch};
 use crate::tagged::tagged;
-use crate::{AskId, CallId, Code, LetterId, Millis, Outcome, RunId, SessionId, Todo, Usage};
+use crate::{
+    AskId, CallId, Code, FileUndone, Job, LetterId, Millis, NotUndone, Outcome, RunId, SessionId, Todo, Usage,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -40,6 +42,8 @@ tagged! {
         ToolsLoaded(ToolsLoaded) = "tools_loaded",
         /// The session's list of what is left to do, whole, from here on.
         Todo(TodoList) = "todo",
+        /// A person took something back, or took that back.
+        Undo(Undone) = "undo",
     }
 }
 
@@ -315,6 +319,9 @@ pub struct Carried {
     /// The plan that was approved last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
+    /// Commands in the background whose end was not told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<Job>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -357,6 +364,55 @@ pub struct ToolsLoaded {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TodoList {
     pub items: Vec<Todo>,
+}
+
+/// What was undone or redone, and what of the log is set aside from here on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Undone {
+    /// Whoever asked for it finds the answer by this.
+    pub letter: LetterId,
+    /// Everything after this entry was undone.
+    pub to: u64,
+    /// The undo that this takes back; without one, this is an undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redoes: Option<u64>,
+    /// Files were put back, as far as that could be.
+    pub files: bool,
+    /// The conversation was set back, or forth.
+    pub conversation: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<FileUndone>,
+    /// Messages that were set aside, or that are back.
+    #[serde(default, skip_serializing_if = "is_zero64")]
+    pub messages: u64,
+    /// Calls whose effects stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_undone: Vec<NotUndone>,
+    /// All of the log that counts no more, first and last entry of each stretch, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aside: Vec<(u64, u64)>,
+    /// What of its own stretch was set aside before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<(u64, u64)>,
+    /// The entry of this kind before.
+    #[serde(default, skip_serializing_if = "is_zero64")]
+    pub previous: u64,
+    /// Nothing was done, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<crate::Error>,
+}
+
+impl Undone {
+    /// Whether an entry counts no more.
+    pub fn sets_aside(&self, seq: u64) -> bool {
+        self.aside.iter().any(|(first, last)| (*first..=*last).contains(&seq))
+    }
+
+    /// Whether the conversation ends here and goes on from an earlier place.
+    pub fn goes_back(&self) -> bool {
+        self.conversation && self.redoes.is_none() && self.refused.is_none()
+    }
 }
 
 #[cfg(test)]

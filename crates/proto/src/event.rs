@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, BoardTask, Entry, Millis, SessionId, Status};
+use crate::{AskId, BoardTask, CallId, Entry, Millis, Question, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -12,6 +12,8 @@ pub enum Event {
     Entry { session_id: SessionId, seq: u64, at: Millis, entry: Box<RawValue> },
     /// A piece of an answer under way. Never kept.
     Delta { session_id: SessionId, text: String },
+    /// What a call has printed since the last of these: the newest of it. Never kept.
+    Output { session_id: SessionId, call_id: CallId, text: String, dropped: u64 },
     /// A question to a person. Stored beside the log; told again to whoever asks for the open ones.
     Ask {
         ask_id: AskId,
@@ -23,6 +25,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<SessionId>,
     },
+    /// Questions of a model to a person. Stored and told again like an ask, which they are.
+    Question { id: AskId, session_id: SessionId, agent: String, questions: Vec<Question> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
@@ -41,7 +45,9 @@ impl Event {
         match self {
             Self::Entry { session_id, .. }
             | Self::Delta { session_id, .. }
+            | Self::Output { session_id, .. }
             | Self::Ask { session_id, .. }
+            | Self::Question { session_id, .. }
             | Self::Status { session_id, .. }
             | Self::Retry { session_id, .. }
             | Self::Hook { session_id, .. }
@@ -65,6 +71,13 @@ pub enum Seen {
         session_id: SessionId,
         text: String,
     },
+    Output {
+        session_id: SessionId,
+        call_id: CallId,
+        text: String,
+        #[serde(default)]
+        dropped: u64,
+    },
     Ask {
         ask_id: AskId,
         session_id: SessionId,
@@ -73,6 +86,12 @@ pub enum Seen {
         patterns: Vec<String>,
         #[serde(default)]
         to: Option<SessionId>,
+    },
+    Question {
+        id: AskId,
+        session_id: SessionId,
+        agent: String,
+        questions: Vec<Question>,
     },
     Status {
         session_id: SessionId,

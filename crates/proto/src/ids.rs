@@ -92,6 +92,8 @@ ids! {
     CallId "call_";
     /// Names a question to a person.
     AskId "ask_";
+    /// Names a command in the background.
+    JobId "job_";
 }
 
 impl SessionId {

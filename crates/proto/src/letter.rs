@@ -145,6 +145,8 @@ tagged! {
         Switch(Switch) = "switch",
         /// Make room in the context.
         Compact(Compact) = "compact",
+        /// Take back what was done, or take that back.
+        Undo(Undo) = "undo",
     }
 }
 
@@ -324,6 +326,9 @@ pub struct Answer {
     /// Told to the model with a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What a person said to each question of the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -369,6 +374,9 @@ pub struct Switch {
     /// A permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// The permission mode before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_before: Option<String>,
     /// The plan that was approved with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -380,6 +388,21 @@ pub struct Switch {
     /// What it cost to find the title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Usage>,
+}
+
+/// What is to be taken back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Take back the newest undo instead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub redo: bool,
+    /// Everything after this entry; without one, from the newest word of a person on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    /// Files that the session changed.
+    pub files: bool,
+    /// What was said.
+    pub conversation: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

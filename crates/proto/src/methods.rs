@@ -18,12 +18,18 @@ use std::future::Future;
 mod board;
 mod lives;
 mod mail;
+mod questions;
 mod settings;
+mod tools;
+mod undo;
 
 pub use board::*;
 pub use lives::*;
 pub use mail::*;
+pub use questions::*;
 pub use settings::*;
+pub use tools::*;
+pub use undo::*;
 
 /// A row of the table, as a type.
 pub trait Method: 'static {
@@ -116,6 +122,10 @@ methods! {
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
     "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
+    /// Takes back what a session did: the files it changed, what was said, or both. Of the last turn, or back to an entry.
+    "sessions.undo" SessionsUndo(UndoInput) -> UndoOutput, Write;
+    /// Takes the newest undo back, unless something was said since.
+    "sessions.redo" SessionsRedo(RedoInput) -> UndoOutput, Write;
     /// Stops a session and begins it anew: the same key, label, agent and directory, and an empty log. The old log stays
     /// readable by its id.
     "sessions.reset" SessionsReset(RetireInput) -> SessionInfo, Write;
@@ -173,10 +183,18 @@ methods! {
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
+    /// Open questions of models to a person.
+    "questions.list" QuestionsList(AsksInput) -> QuestionsOutput, Read;
+    /// Answers one: a list for each of its questions, or no answer at all.
+    "questions.reply" QuestionsReply(QuestionAnswer) -> Done, Approve;
     /// What was answered with "always", and holds until it is taken back.
     "permissions.saved" PermissionsSaved(Nothing) -> SavedOutput, Read;
     /// Takes such an answer back: from now on it is asked again.
     "permissions.revoke" PermissionsRevoke(RevokeInput) -> Done, Approve;
+    /// The tools a model is shown, in a session or as an agent, and why it is not shown others.
+    "tools.list" ToolsList(ToolsInput) -> ToolsOutput, Read;
+    /// What would be decided about a call, by which rule, and where that rule stands.
+    "tools.why" ToolsWhy(WhyInput) -> WhyOutput, Read;
     /// Agents that can be used in a directory, or everywhere.
     "agents.list" AgentsList(InDirectory) -> AgentsOutput, Read;
     /// Models that can be named in a directory, or everywhere, and which one is used when nobody names one.
@@ -500,8 +518,8 @@ pub struct PatchInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
-    /// The permission mode: `ask`, `accept-edits`, `plan` or `auto`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The permission mode: `ask`, `accept-edits`, `plan` or `auto`; also called `permissionMode`.
+    #[serde(default, alias = "permissionMode", skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
     /// The same key again changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -576,6 +594,9 @@ pub struct AgentInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+    /// The permission mode from here on: `ask`, `accept-edits`, `plan` or `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<String>,
     /// Images, PDFs and texts to look at; 5 MiB in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileInput>,

@@ -43,15 +43,17 @@ impl Mode {
         }
     }
 
-    /// Rules that hold after all others of the session.
-    pub fn rules(self) -> Vec<Rule> {
+    /// Rules above those of the session: the stricter of both counts, so that none of these lifts a deny.
+    pub fn ceiling(self) -> Option<Vec<Rule>> {
         match self {
-            Self::Ask | Self::AcceptEdits | Self::Auto => Vec::new(),
-            Self::Plan => vec![
+            Self::Ask | Self::AcceptEdits | Self::Auto => None,
+            Self::Plan => Some(vec![
+                // What it does not speak of is none of its business.
+                Rule::new("*", "*", Action::Allow),
                 Rule::new("edit", "*", Action::Deny),
                 Rule::new("edit", "*.md", Action::Allow),
                 Rule::new("plan_enter", "*", Action::Deny),
-            ],
+            ]),
         }
     }
 
@@ -79,6 +81,7 @@ impl Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Policy;
     use proto::Action::{Allow, Ask, Deny};
 
     #[test]
@@ -90,19 +93,50 @@ mod tests {
         assert_eq!(Mode::parse("yolo"), None);
     }
 
+    /// What a session in a mode decides whose other rules say this.
+    fn decided(mode: Mode, permission: &str, pattern: &str, said: Action) -> Action {
+        let own = vec![Rule::new("*", "*", said)];
+        let policy = Policy { own, ancestors: mode.ceiling().into_iter().collect(), ..Policy::default() };
+        mode.settle(permission, policy.judge(permission, pattern).action)
+    }
+
     #[test]
-    fn no_mode_lifts_a_deny() {
-        for mode in MODES.map(|name| Mode::parse(name).unwrap()) {
-            for permission in ["edit", "bash", "plan_exit"] {
-                assert_eq!(mode.settle(permission, Deny), Deny, "{mode:?}");
-                assert_eq!(mode.settle(permission, Allow), Allow, "{mode:?}");
+    fn every_mode_with_every_decision() {
+        const TABLE: &[(&str, &str, [[Action; 3]; 4])] = &[
+            // For each of ask, accept-edits, plan and auto: what comes of a deny, an ask and an allow.
+            ("edit", "src/a.rs", [[Deny, Ask, Allow], [Deny, Allow, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),
+            ("edit", "plan.md", [[Deny, Ask, Allow], [Deny, Allow, Allow], [Deny, Ask, Allow], [Deny, Allow, Allow]]),
+            ("bash", "make", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),
+            ("read", "a.env", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Allow, Allow]]),
+            ("plan_exit", "*", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Ask, Allow]]),
+            ("plan_enter", "*", [[Deny, Ask, Allow], [Deny, Ask, Allow], [Deny, Deny, Deny], [Deny, Allow, Allow]]),
+        ];
+        for (permission, pattern, modes) in TABLE {
+            for (name, expected) in MODES.iter().zip(modes) {
+                let mode = Mode::parse(name).unwrap();
+                let is = [Deny, Ask, Allow].map(|said| decided(mode, permission, pattern, said));
+                assert_eq!(is, *expected, "{name}: {permission} {pattern}");
             }
         }
-        assert_eq!(Mode::Auto.settle("bash", Ask), Allow);
-        assert_eq!(Mode::Auto.settle("plan_exit", Ask), Ask);
-        assert_eq!(Mode::AcceptEdits.settle("edit", Ask), Allow);
-        assert_eq!(Mode::AcceptEdits.settle("bash", Ask), Ask);
-        assert_eq!(Mode::Ask.settle("edit", Ask), Ask);
+    }
+
+    #[test]
+    fn no_mode_lifts_a_ceiling() {
+        for name in MODES {
+            let mode = Mode::parse(name).unwrap();
+            let (own, deny) = (vec![Rule::new("*", "*", Allow)], vec![Rule::new("*", "*", Deny)]);
+            let ancestors: Vec<Vec<Rule>> = mode.ceiling().into_iter().collect();
+            let below = ancestors.iter().cloned().chain([deny.clone()]).collect();
+            for policy in [
+                Policy { own: own.clone(), denies: vec![deny], ancestors },
+                Policy { own: own.clone(), denies: Vec::new(), ancestors: below },
+            ] {
+                for (permission, pattern) in [("edit", "a.md"), ("bash", "ls"), ("read", "a")] {
+                    let action = mode.settle(permission, policy.judge(permission, pattern).action);
+                    assert_eq!(action, Deny, "{name}: {permission}");
+                }
+            }
+        }
     }
 
     #[test]

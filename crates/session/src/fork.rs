@@ -3,6 +3,7 @@
 //! The other one was in the middle of something there. A fork is not: what was open is closed for it, in memory and always
 //! in the same words, so that the two conversations stay the same bytes up to that point.
 
+use crate::undo;
 use crate::view::View;
 use proto::entry::{CallResult, Ended, State, Stored, TodoList};
 use proto::{Entry, Outcome};
@@ -12,11 +13,13 @@ use store::Session;
 const ELSEWHERE: &str =
     "This call belongs to the session you were forked from, which goes on without you: its outcome stays there.";
 
-/// A session's entries as it reads them itself: with the borrowed ones brought to an end.
+/// A session's entries as it reads them itself: with the borrowed ones brought to an end, and without those that were
+/// undone.
 pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
-    let Some(fork) = &row.fork else { return entries };
+    let Some(fork) = &row.fork else { return undo::standing(entries) };
     let end = entries.partition_point(|stored| stored.seq <= fork.seq);
-    let view = View::of(entries[..end].iter().map(|stored| (stored.seq, &stored.entry)));
+    let borrowed = undo::standing(entries[..end].to_vec());
+    let view = View::of(borrowed.iter().map(|stored| (stored.seq, &stored.entry)));
     let at = entries[..end].last().map_or(row.created, |stored| stored.at);
     let closed = view.open().iter().map(|open| {
         Entry::Result(CallResult {
@@ -41,5 +44,5 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
     let made: Vec<Stored> =
         closed.chain(over).chain(forgotten).map(|entry| Stored { seq: fork.seq, at, entry }).collect();
     entries.splice(end..end, made);
-    entries
+    undo::standing(entries)
 }

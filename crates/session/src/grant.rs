@@ -78,12 +78,12 @@ impl Grant {
     pub(crate) fn policy(&self, profile: &Profile, agents: &Agents) -> Policy {
         let mut own = profile.rules.clone();
         own.extend(self.rules.iter().cloned());
-        own.extend(self.mode.rules());
         let (all, one) = (agents.ceilings(), &profile.ceilings);
         let managed = [&all.managed, &one.managed].into_iter().filter(|rules| !rules.is_empty());
         let denies = std::iter::once(&all.user).chain(managed).cloned().collect();
         let narrowing = [&all.narrowing, &one.narrowing].into_iter().filter(|rules| !rules.is_empty());
-        let ancestors = self.ancestors.iter().cloned().chain(narrowing.map(|rules| narrowed(rules))).collect();
+        let narrowing = narrowing.map(|rules| narrowed(rules)).chain(self.mode.ceiling());
+        let ancestors = self.ancestors.iter().cloned().chain(narrowing).collect();
         Policy { own, denies, ancestors }
     }
 

@@ -19,6 +19,7 @@ mod fork;
 mod grant;
 mod hooks;
 pub mod hub;
+mod jobs;
 mod mention;
 mod messages;
 mod patch;
@@ -29,8 +30,10 @@ mod settings;
 mod slots;
 mod toolbox;
 mod transcript;
+mod undo;
 pub mod view;
 mod waiters;
+mod why;
 mod worktrees;
 
 pub use agents::{Agents, Profile};

@@ -1,7 +1,7 @@
 //! What a person changes about a session that is there: what it is called and what it runs as, and what it does first.
 //! Both reach it as letters.
 
-use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, person, visible};
+use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, mode, person, visible};
 use proto::letter::{Abort, Prompt, Reason, Switch};
 use proto::{Body, Error, LetterId, RunId, SessionId};
 use std::time::Duration;
@@ -27,14 +27,11 @@ impl Runtime {
             here.model(&proto::model::chosen(Some(&own), usual)).map(|_| own)
         });
         let model = model.transpose()?;
-        if let Some(mode) = &change.mode
-            && rules::mode::Mode::parse(mode).is_none()
-        {
-            return Err(Error::invalid(format!("there is no permission mode `{mode}`"))
-                .hint("there is `ask`, `accept-edits`, `plan` and `auto`"));
-        }
+        // As it is written in the row, however it was named.
+        let mode = change.mode.as_deref().map(|name| mode(Some(name), &here)).transpose()?;
+        let mode = mode.map(|mode| mode.as_str().to_owned());
         let agent = change.agent.map(|agent| agent.trim().to_ascii_lowercase());
-        let change = Switch { agent, model, ..change };
+        let change = Switch { agent, model, mode, ..change };
         let id = once.map_or_else(LetterId::new, |once| LetterId::derived("patch_", once));
         let receipts = self.post(vec![control(id, session, Body::Switch(change.clone()))]).await?;
         if receipts.iter().any(|receipt| receipt.duplicate) {

@@ -28,7 +28,11 @@ impl Runtime {
 
     /// Stops a session with all below it, hides them, and gives its key and label back.
     pub async fn delete(&self, session: &SessionId, once: Option<String>) -> Result<(), Error> {
-        self.stopped(session, once, |_| None).await.map(drop)
+        self.stopped(session, once, |_| None).await?;
+        let journal = self.inner.journal(session);
+        // What is left of it goes with the next start, when it is old.
+        let _ = tokio::task::spawn_blocking(move || journal.forget()).await;
+        Ok(())
     }
 
     /// Stops a session with all below it, and puts one with an empty log in its place.
@@ -74,7 +78,10 @@ impl Runtime {
             ..Mail::default()
         };
         match self.store().deliver(mail).await {
-            Ok(_) => Ok(answer),
+            Ok(_) => {
+                self.inner.jobs.end(session).await;
+                Ok(answer)
+            }
             Err(store::Error::Repeated { answer }) => {
                 SessionId::parse(&answer).map_err(|error| store::Error::Internal(error.to_string()))
             }
@@ -108,6 +115,7 @@ fn anew(old: &Session) -> Session {
         context_tokens: 0,
         attempts: 0,
         attempt_seq: 0,
+        undone: 0,
         ..old.clone()
     }
 }

@@ -13,6 +13,7 @@ use crate::doors::{Order, new_row};
 use crate::grant::Grant;
 use crate::hooks::Hooks;
 use crate::hub::Hub;
+use crate::jobs::Jobs;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
@@ -25,6 +26,7 @@ use proto::methods::MailReceipt;
 use proto::{
     AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
 };
+use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,7 +34,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +50,8 @@ pub struct Deps {
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
+    /// Where it is kept what files were before sessions changed them.
+    pub journal: PathBuf,
     /// When models are told tools by name only.
     pub search: config::Search,
     pub hooks: config::Hooks,
@@ -102,6 +106,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
+    journal: PathBuf,
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
@@ -118,6 +123,7 @@ pub(crate) struct Inner {
     pub(crate) courier: Arc<dyn Courier>,
     /// Something waits in the outbox.
     pub(crate) outbox: tokio::sync::Notify,
+    pub(crate) jobs: Jobs,
 }
 
 /// A session to be made.
@@ -130,6 +136,8 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
+    /// The permission mode; that of the settings without one.
+    pub mode: Option<String>,
     /// The caller's idempotency key: the same one again names the same session.
     pub once: Option<String>,
 }
@@ -183,6 +191,7 @@ impl Runtime {
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
+            journal: deps.journal,
             slots: Arc::new(slots),
             registry: Registry::default(),
             waiters: Waiters::default(),
@@ -199,6 +208,7 @@ impl Runtime {
             stop: CancellationToken::new(),
             courier: deps.courier,
             outbox: tokio::sync::Notify::new(),
+            jobs: Jobs::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -206,6 +216,8 @@ impl Runtime {
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
         self.inner.actors.spawn(self.inner.clone().carry_mail());
+        let journal = self.inner.journal.clone();
+        drop(tokio::task::spawn_blocking(move || tools::journal::Journal::sweep(&journal, SystemTime::now())));
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -320,8 +332,8 @@ impl Runtime {
                 let cwd = directory(cwd)?;
                 let here = self.inner.settings.fresh(Path::new(&cwd))?;
                 let profile = here.agents.get(agent)?;
-                let id = SessionId::new();
-                Ok((new_row(id, &key, &profile.name, cwd, &Grant::default()), true))
+                let (id, grant) = (SessionId::new(), Grant { mode: mode(None, &here)?, ..Grant::default() });
+                Ok((new_row(id, &key, &profile.name, cwd, &grant), true))
             }
         }
     }
@@ -400,7 +412,8 @@ impl Runtime {
         here.model(&proto::model::chosen(new.model.as_deref(), usual))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
-        let grant = Grant { rules: new.permission.clone(), ..Grant::default() };
+        let mode = mode(new.mode.as_deref(), &here)?;
+        let grant = Grant { rules: new.permission.clone(), mode, ..Grant::default() };
         let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
@@ -430,6 +443,7 @@ impl Runtime {
             fork: Some(Fork { of: of.id.clone(), seq }),
             seq,
             base: self.base_at(&of, seq).await?,
+            undone: self.undone_at(&of, seq).await?,
             context_tokens: of.context_tokens,
             ..new_row(id, &key, &of.agent, of.cwd.clone(), &Grant::read(&of.policy))
         };
@@ -445,6 +459,16 @@ impl Runtime {
         let later =
             since.iter().any(|stored| matches!(&stored.entry, proto::Entry::Compaction(c) if c.keeps_from.is_some()));
         Ok(if later { 0 } else { of.base })
+    }
+
+    /// The newest undo or redo of a log that ends at an entry.
+    async fn undone_at(&self, of: &Session, seq: u64) -> Result<u64, Error> {
+        let mut newest = of.undone;
+        while newest > seq {
+            let undone = crate::undo::at(self.store().as_ref(), &of.id, newest).await?;
+            newest = undone.map_or(0, |undone| undone.previous);
+        }
+        Ok(newest)
     }
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
@@ -657,7 +681,7 @@ impl Runtime {
         let row = self.session(session).await?;
         // A paused one may stand still in the middle of a run.
         if !row.status.is_busy() && row.status != Status::Paused {
-            return Ok(false);
+            return Ok(run.is_none() && self.inner.jobs.end(session).await);
         }
         let mut post =
             vec![control(LetterId::new(), session, Body::Abort(Abort { reason: Reason::User, run: run.clone() }))];
@@ -690,6 +714,11 @@ impl Runtime {
         self.inner.answer(ask, reply, message).await
     }
 
+    /// Answers what a model wants to know: a list for each of its questions.
+    pub async fn answer_questions(&self, ask: &AskId, answers: Vec<Vec<String>>) -> Result<(), Error> {
+        self.inner.take_answer(Answer { ask: ask.clone(), reply: AskReply::Once, message: None, answers }).await
+    }
+
     pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
         self.inner.post(post).await
     }
@@ -704,9 +733,9 @@ impl Runtime {
         self.inner.model_of(session)
     }
 
-    /// Sessions with something under way.
+    /// Sessions with something under way, and commands in the background.
     pub fn busy(&self) -> usize {
-        self.inner.registry.counts().1
+        self.inner.registry.counts().1 + self.inner.jobs.running()
     }
 
     /// Sessions in memory.
@@ -725,6 +754,11 @@ impl Runtime {
 }
 
 impl Inner {
+    /// What files were before a session changed them.
+    pub(crate) fn journal(&self, session: &SessionId) -> tools::journal::Journal {
+        tools::journal::Journal::of(&self.journal, session)
+    }
+
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }
@@ -735,9 +769,21 @@ impl Inner {
         reply: AskReply,
         message: Option<String>,
     ) -> Result<(), Error> {
+        self.take_answer(Answer { ask: ask.clone(), reply, message, answers: Vec::new() }).await
+    }
+
+    async fn take_answer(self: &Arc<Self>, answer: Answer) -> Result<(), Error> {
+        let ask = &answer.ask.clone();
         let found = self.store.ask(ask).await?;
         let found = found.ok_or_else(|| Error::not_found(format!("there is no question `{ask}`")))?;
-        let body = Body::Answer(Answer { ask: ask.clone(), reply, message });
+        if answer.reply != AskReply::Reject || !answer.answers.is_empty() {
+            fitting(&found, &answer.answers)?;
+        }
+        if answer.reply == AskReply::Always && found.rules.iter().any(|rule| rule.pattern.is_empty()) {
+            let why = "this cannot be allowed for good: it has wildcards, which as a rule would allow more than this";
+            return Err(Error::invalid(why).hint("answer `once`, or write a rule into the settings"));
+        }
+        let body = Body::Answer(answer);
         let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
         let receipts = self.post(vec![letter]).await?;
         if found.reply.is_some() || receipts.iter().any(|receipt| receipt.duplicate) {
@@ -859,6 +905,11 @@ impl Inner {
         }
     }
 
+    /// Blanks secrets in the input of a call.
+    pub(crate) fn redact_input(&self, input: &mut serde_json::Value) {
+        self.redactor.redact_json(input);
+    }
+
     /// Blanks secrets in a message; true when there were some.
     pub(crate) fn redact(&self, message: &mut proto::message::Message) -> bool {
         message.redact(&|text| self.redactor.redact(text), &|value| self.redactor.redact_json(value))
@@ -935,6 +986,31 @@ pub(crate) fn control(id: LetterId, to: &SessionId, body: Body) -> Post {
         expires: None,
     };
     Post { letter, person: false, queue: None }
+}
+
+/// The permission mode that is meant: as it is named, or as it is set where the session works.
+pub(crate) fn mode(named: Option<&str>, here: &Here) -> Result<Mode, Error> {
+    let Some(name) = named.or(here.loaded.config.permission_mode) else { return Ok(Mode::default()) };
+    Mode::parse(name).ok_or_else(|| {
+        let shown: String = name.chars().take(40).collect();
+        Error::invalid(format!("there is no permission mode `{shown}`"))
+            .hint("there is `ask`, `accept-edits`, `plan` and `auto`")
+    })
+}
+
+/// Whether an ask can take these answers: a wish takes none, a question one for each thing it wants to know.
+fn fitting(ask: &store::Ask, answers: &[Vec<String>]) -> Result<(), Error> {
+    match (ask.questions.is_empty(), answers.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Error::invalid(format!("`{}` asks for leave, not for an answer", ask.id))
+            .hint("answer it with `permissions.reply`")),
+        (false, true) => {
+            Err(Error::invalid(format!("`{}` wants to know something", ask.id))
+                .hint("answer it with `questions.reply`"))
+        }
+        (false, false) => proto::question::fits(&ask.questions, answers)
+            .map_err(|why| Error::invalid(why).hint("`questions.list` shows what is asked")),
+    }
 }
 
 /// An agent that a person may let a session run as.

@@ -37,6 +37,16 @@ pub trait Settings: Send + Sync {
 
     /// Takes one back. False when there is none with this id.
     fn revoke_always(&self, id: &str) -> Result<bool, Error>;
+
+    /// The file that keeps such answers.
+    fn always_file(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// A rule of the settings as it counts, with groups of tools (and `~`, where there is a home) written out.
+    fn written_out(&self, rule: &Rule) -> Vec<Rule> {
+        tools::groups::expand_rules(std::slice::from_ref(rule))
+    }
 }
 
 /// The repository that holds a directory, or the directory itself.

@@ -89,9 +89,14 @@ impl Toolbox {
         if listed.is_empty() { Bytes::new() } else { provider.encode_tools(&listed) }
     }
 
+    /// What this audience is told of a tool.
+    pub(crate) fn described(&self, tool: &'static dyn AnyTool) -> String {
+        tool.describe(&self.audience).unwrap_or_else(|| tool.spec().description.trim().to_owned())
+    }
+
     fn shown(&self, tool: &'static dyn AnyTool) -> ToolSpec {
         let spec = tool.spec();
-        let description = tool.describe(&self.audience).unwrap_or_else(|| spec.description.trim().to_owned());
+        let description = self.described(tool);
         ToolSpec { name: spec.name.to_owned(), description, schema: (spec.schema)(), deferred: false }
     }
 
@@ -110,7 +115,7 @@ impl tools::Catalogue for Toolbox {
 }
 
 /// Without it nothing can be loaded, and with nothing to load it is of no use.
-const SEARCH: &str = "tool_search";
+pub(crate) const SEARCH: &str = "tool_search";
 
 #[cfg(test)]
 mod tests {

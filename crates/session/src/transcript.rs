@@ -4,6 +4,7 @@
 //! provider's prompt cache asks for.
 
 use crate::compaction::{PRUNED, is_long, opening};
+use crate::undo;
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Model, Provider, ResultRef, Said};
 use proto::entry::{
@@ -98,6 +99,14 @@ impl Transcript {
                     self.user(&format!("[notice from the runtime, not from a person] {text}"));
                 }
             }
+            Entry::Undo(undone) => {
+                if undone.goes_back() {
+                    self.break_off();
+                }
+                if let Some(text) = undo::notice(undone) {
+                    self.user(&text);
+                }
+            }
             Entry::Started(_)
             | Entry::Waiting(_)
             | Entry::Compaction(_)
@@ -169,15 +178,31 @@ impl Transcript {
         }
         *slot = Some(Settled { output, failed: result.state != State::Ok, files, shows });
         if self.calls.iter().all(|(_, slot)| slot.is_some()) {
-            let calls = std::mem::take(&mut self.calls);
-            let results = calls.iter().filter_map(|(call, settled)| {
-                let Settled { output, failed, files, shows } = settled.as_ref()?;
-                let files = files.iter().map(shown).collect();
-                Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files, shows })
-            });
-            self.push(self.provider.encode(&Message::Results(results.collect())));
-            std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
+            self.tell_results();
         }
+    }
+
+    fn tell_results(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        let results = calls.iter().filter_map(|(call, settled)| {
+            let Settled { output, failed, files, shows } = settled.as_ref()?;
+            let files = files.iter().map(shown).collect();
+            Some(ResultRef { call: wire_id(call), tool: &call.tool, output, failed: *failed, files, shows })
+        });
+        self.push(self.provider.encode(&Message::Results(results.collect())));
+        std::mem::take(&mut self.held).into_iter().for_each(|fragment| self.push(fragment));
+    }
+
+    /// Calls whose results were undone: wires want one for each.
+    fn break_off(&mut self) {
+        if self.calls.is_empty() {
+            return;
+        }
+        for (_, slot) in &mut self.calls {
+            let (output, files, shows) = (undo::TAKEN_BACK.into(), Vec::new(), Vec::new());
+            slot.get_or_insert_with(|| Settled { output, failed: true, files, shows });
+        }
+        self.tell_results();
     }
 }
 

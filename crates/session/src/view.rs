@@ -8,7 +8,7 @@ use proto::entry::{
     Call, CallResult, Carried, Compaction, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting,
 };
 use proto::letter::{Conversation, InputPart, Purse, Shutdown};
-use proto::{AskId, CallId, Millis, RunId, SessionId, Status, Todo, Usage};
+use proto::{AskId, CallId, Job, JobId, JobNews, Millis, RunId, SessionId, Status, Todo, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -48,6 +48,8 @@ pub struct View {
     todo: Arc<Vec<Todo>>,
     /// The plan that was approved last.
     plan: Option<Arc<str>>,
+    /// Commands in the background whose end was not told, with the entry that says so.
+    jobs: Arc<BTreeMap<JobId, (u64, Job)>>,
 }
 
 /// What making room last brought.
@@ -154,7 +156,7 @@ impl View {
             Entry::Started(started) => self.set(&started.call, OpenState::Running),
             Entry::Waiting(waiting) => self.waits(waiting),
             Entry::Result(result) => self.settled(seq, result),
-            Entry::Compaction(compaction) => self.compacted(compaction),
+            Entry::Compaction(compaction) => self.compacted(seq, compaction),
             Entry::Ended(ended) if self.answering().is_some_and(|now| now.run != ended.run) => {}
             Entry::Ended(_) => {
                 self.phase = Phase::Idle;
@@ -175,7 +177,8 @@ impl View {
             }
             Entry::ToolsLoaded(tools) => self.tools_changed(tools),
             Entry::Todo(list) => self.todo = Arc::new(list.items.clone()),
-            Entry::Notice(_) => {}
+            Entry::Undo(undone) if undone.goes_back() => self.rests(),
+            Entry::Notice(_) | Entry::Undo(_) => {}
         }
         // What a model said is counted in what it used.
         if !matches!(entry, Entry::Reply(reply) if !reply.model.is_empty()) {
@@ -183,7 +186,15 @@ impl View {
         }
     }
 
-    fn compacted(&mut self, compaction: &Compaction) {
+    /// The place it went back to may have been in the middle of something, which does not go on.
+    fn rests(&mut self) {
+        (self.phase, self.pending) = (Phase::Idle, None);
+        self.open.clear();
+        self.subtasks.clear();
+        (self.shutdown, self.closing) = (None, false);
+    }
+
+    fn compacted(&mut self, seq: u64, compaction: &Compaction) {
         if compaction.state == CompactionState::Pending {
             self.pending = Some(Arc::new(compaction.clone()));
             return;
@@ -205,7 +216,8 @@ impl View {
             // Everything is sent anew, so the list can be as well.
             self.told = None;
         }
-        if let Some(Carried { known, loaded, todo, plan }) = compaction.carried.clone() {
+        if let Some(Carried { known, loaded, todo, plan, jobs }) = compaction.carried.clone() {
+            self.jobs = Arc::new(jobs.into_iter().map(|job| (job.id.clone(), (seq, job))).collect());
             (self.known, self.loaded, self.todo) = (Arc::new(known), Arc::new(loaded), Arc::new(todo));
             self.plan = plan.map(Arc::from);
         }
@@ -230,6 +242,11 @@ impl View {
     }
 
     fn took(&mut self, seq: u64, input: &Input) {
+        if let Some(job) = JobId::ended_by(&input.letter)
+            && self.jobs.contains_key(&job)
+        {
+            Arc::make_mut(&mut self.jobs).remove(&job);
+        }
         // A request is only taken when idle: one that stands in another run was withdrawn, and ends at once.
         if self.answering().is_some_and(|now| now.run != input.run) {
             return;
@@ -340,6 +357,13 @@ impl View {
         if !result.loads.is_empty() {
             Arc::make_mut(&mut self.described).extend(result.loads.iter().map(|name| (seq, name.clone())));
         }
+        match JobNews::of(result) {
+            Some(JobNews { job, over: true }) => drop(Arc::make_mut(&mut self.jobs).remove(&job.id)),
+            Some(JobNews { job, over: false }) => {
+                Arc::make_mut(&mut self.jobs).insert(job.id.clone(), (seq, job));
+            }
+            None => {}
+        }
         self.open.retain(|open| open.call.id != result.call);
         match result.shutdown {
             Some(true) => self.closing = true,
@@ -410,7 +434,18 @@ impl View {
             loaded: self.loaded.as_ref().clone(),
             todo: self.todo.as_ref().clone(),
             plan: self.plan.as_deref().map(str::to_owned),
+            jobs: self.jobs().cloned().collect(),
         }
+    }
+
+    /// Commands in the background whose end was not told.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values().map(|(_, job)| job)
+    }
+
+    /// Up to this entry the log is another session's, and so are its jobs.
+    pub fn disown_jobs(&mut self, up_to: u64) {
+        Arc::make_mut(&mut self.jobs).retain(|_, (seq, _)| *seq > up_to);
     }
 
     /// The plan that was approved last.

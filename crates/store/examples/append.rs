@@ -77,7 +77,7 @@ fn bare_sqlite(runtime: &tokio::runtime::Runtime) -> f64 {
     let dir = tempfile::tempdir().expect("a directory");
     runtime.block_on(make_schema(dir.path()));
     let db = rusqlite::Connection::open(dir.path().join("convoke.db")).expect("the database");
-    db.execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 4000;")
+    db.execute_batch("PRAGMA synchronous = FULL; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 1000;")
         .expect("pragmas");
     let body = serde_json::to_string(&entry()).expect("text");
     let mut insert = db
@@ -150,6 +150,7 @@ fn session(index: usize) -> Session {
         stopped: false,
         worktree: None,
         attempt_seq: 0,
+        undone: 0,
         id,
     }
 }

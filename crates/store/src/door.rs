@@ -279,6 +279,8 @@ pub struct Session {
     pub seq: u64,
     /// The first entry that waking reads.
     pub base: u64,
+    /// The newest entry that undid something or took that back; 0 without one.
+    pub undone: u64,
     /// Unread letters.
     pub pending: u32,
     /// Grows with each change of owner.
@@ -352,6 +354,7 @@ pub struct RowChange {
     pub policy: Option<String>,
     pub stopped: Option<bool>,
     pub base: Option<u64>,
+    pub undone: Option<u64>,
     pub activity: Option<Millis>,
     pub started: Option<Millis>,
     pub ended: Option<Option<Millis>>,
@@ -507,6 +510,9 @@ pub struct Ask {
     /// The session that is asked, beside the person: the lead whose plan it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<SessionId>,
+    /// What the model wants to know; without any, it wants to be allowed something.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<proto::Question>,
 }
 
 #[derive(Debug, Clone)]

@@ -282,6 +282,7 @@ impl Side {
             stopped: false,
             worktree: None,
             attempt_seq: 0,
+            undone: 0,
             id,
         }
     }
@@ -520,6 +521,7 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             until: 9,
             reply: None,
             to: None,
+            questions: Vec::new(),
         })),
         1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
         _ => AskChange::Close { ask: ask_id(ask), reply: None },

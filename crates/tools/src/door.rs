@@ -3,13 +3,13 @@
 //! A tool never sees a session. It gets a [`ToolCx`] with the doors it may knock at; what it wants posted or spawned is
 //! collected by the session and committed together with its result.
 
-use crate::doors::{Board, Catalogue, Directory, Office, Spawner};
+use crate::doors::{Background, Board, Catalogue, Directory, Office, Spawner};
 use crate::ignored::Ignored;
-use crate::process::Processes;
+use crate::process::{Live, Processes};
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
 use proto::letter::Finished;
-use proto::{CallId, SessionId};
+use proto::{CallId, Question, SessionId};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -54,6 +54,16 @@ pub trait Tool: Send + Sync {
     /// What `rules` judges before the call runs. Must not touch anything but names of files.
     fn access(&self, args: &Self::Args, cx: &ToolCx) -> Vec<Access>;
 
+    /// What it wants to know from a person. Such a call does not run: what they say is its result.
+    fn asks(&self, _: Self::Args) -> Result<Vec<Question>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Words for what they said: a list of answers for each question.
+    fn answered(&self, _: Self::Args, answers: &[Vec<String>]) -> Output {
+        Output::text(answers.concat().join("\n"))
+    }
+
     /// Does it. Must stop soon after `cx.cancel` fires and leave nothing running behind.
     async fn run(&self, args: Self::Args, cx: &ToolCx) -> Result<Output, Error>;
 
@@ -95,6 +105,8 @@ pub struct Spec {
     pub always_load: bool,
     /// A call that a crash cut off is made again: it only reads, or what it does is stored together with its result.
     pub again: bool,
+    /// What it does stays when the session's changes are undone, and whoever undoes them is told.
+    pub lasting: bool,
 }
 
 impl Spec {
@@ -110,6 +122,7 @@ impl Spec {
             defer: false,
             always_load: false,
             again: false,
+            lasting: false,
         }
     }
 
@@ -152,6 +165,12 @@ impl Spec {
     #[must_use]
     pub fn again(mut self) -> Self {
         self.again = true;
+        self
+    }
+
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
         self
     }
 }
@@ -348,19 +367,29 @@ pub struct ToolCx {
     pub directory: Arc<dyn Directory>,
     pub office: Arc<dyn Office>,
     pub board: Arc<dyn Board>,
+    pub background: Arc<dyn Background>,
     pub catalogue: Arc<dyn Catalogue>,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
+    /// What files were before this session changed them.
+    pub journal: crate::journal::Journal,
     pub worktrees: crate::worktree::Here,
     /// What its commands are kept in; nothing unless given.
     pub confine: Option<Arc<crate::sandbox::Confine>>,
     /// The session's list of what is left to do.
     pub todo: Arc<Vec<proto::Todo>>,
+    /// What is put there is shown to whoever watches, and never kept.
+    pub live: Live,
 }
 
 impl ToolCx {
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where this call notes what it changes.
+    pub(crate) fn page(&self) -> crate::journal::Page {
+        self.journal.page(self.call.as_str())
     }
 
     /// Where this call makes or removes a worktree from.
@@ -382,6 +411,8 @@ pub trait AnyTool: Send + Sync {
     fn describe(&self, audience: &Audience) -> Option<String>;
     /// What the call would touch, or what is wrong with its arguments.
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error>;
+    fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error>;
+    fn answered(&self, input: &RawValue, answers: &[Vec<String>]) -> Result<Output, Error>;
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error>;
     fn settle(&self, input: &RawValue, waited: &Waited<'_>) -> Result<Output, Error>;
     fn give_up(&self, input: &RawValue, waiting: &Waiting) -> Result<Output, Error>;
@@ -399,6 +430,15 @@ impl<T: Tool> AnyTool for T {
 
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
         Ok(Tool::access(self, &args::<T>(self, input)?.0, cx))
+    }
+
+    fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error> {
+        Tool::asks(self, args::<T>(self, input)?.0)
+    }
+
+    fn answered(&self, input: &RawValue, answers: &[Vec<String>]) -> Result<Output, Error> {
+        let (args, ignored) = args::<T>(self, input)?;
+        ignored.note(Ok(Tool::answered(self, args, answers)), Tool::spec(self).json)
     }
 
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error> {

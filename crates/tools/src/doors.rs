@@ -3,6 +3,7 @@
 //! Declared here and implemented by `session`, so that a tool never sees a session, a store or a rule. Every refusal is a
 //! `proto::Error` with its code; what is posted or started exists once the call's commit does.
 
+use crate::process::Command;
 use crate::tool_search::ToolCard;
 use async_trait::async_trait;
 use proto::letter::Allotment;
@@ -11,7 +12,7 @@ use proto::methods::{
     AgentRow, BoardAddInput, BoardClaimInput, BoardListInput, BoardPage, BoardUpdateInput, HistoryInput, ListInput,
     ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
 };
-use proto::{BoardTask, Error, RunId, SessionId};
+use proto::{BoardTask, Error, Job, RunId, SessionId};
 use std::time::Duration;
 
 /// Starts child sessions: one spawner under every tool and method that makes one.
@@ -123,6 +124,60 @@ pub trait Board: Send + Sync {
     async fn add(&self, input: BoardAddInput) -> Result<BoardTask, Error>;
     async fn update(&self, input: BoardUpdateInput) -> Result<BoardTask, Error>;
     async fn claim(&self, input: BoardClaimInput) -> Result<BoardTask, Error>;
+}
+
+/// Commands of the caller that go on after the call that started them. They end with the session.
+#[async_trait]
+pub trait Background: Send + Sync {
+    /// Starts one; all it prints goes to the file of the job.
+    async fn start(&self, command: Command, words: &str) -> Result<Job, Error>;
+    /// Those this gateway knows of, oldest first.
+    fn jobs(&self) -> Vec<JobInfo>;
+    /// Ends one with everything it started. `None`: there is none of that name.
+    async fn stop(&self, id: &str) -> Option<JobInfo>;
+}
+
+/// A job as it is now.
+#[derive(Debug, Clone)]
+pub struct JobInfo {
+    pub job: Job,
+    pub state: JobState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// Since so many milliseconds.
+    Running {
+        ms: u64,
+    },
+    Ended(JobEnd),
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct JobEnd {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub timed_out: bool,
+    /// Somebody ended it.
+    pub stopped: bool,
+    /// Bytes it printed.
+    pub bytes: u64,
+    pub ms: u64,
+}
+
+impl JobEnd {
+    /// The words for it, as in "the job …".
+    pub fn words(&self) -> String {
+        let after = Duration::from_millis(self.ms).as_secs_f64();
+        match (self.timed_out, self.stopped, self.code, self.signal) {
+            (true, ..) => format!("was ended after {after:.1} s, its time limit"),
+            (_, true, ..) => format!("was stopped after {after:.1} s"),
+            (.., Some(code), _) => format!("ended with exit code {code} after {after:.1} s"),
+            (.., Some(signal)) => format!("was killed by signal {signal} after {after:.1} s"),
+            (.., None) => format!("ended after {after:.1} s, but how is not known"),
+        }
+    }
 }
 
 /// The tools the caller may use, for whoever looks for one.
@@ -277,6 +332,21 @@ impl Board for Closed {
 
     async fn claim(&self, _: BoardClaimInput) -> Result<BoardTask, Error> {
         Err(closed())
+    }
+}
+
+#[async_trait]
+impl Background for Closed {
+    async fn start(&self, _: Command, _: &str) -> Result<Job, Error> {
+        Err(closed())
+    }
+
+    fn jobs(&self) -> Vec<JobInfo> {
+        Vec::new()
+    }
+
+    async fn stop(&self, _: &str) -> Option<JobInfo> {
+        None
     }
 }
 

@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("fs", &["read", "list", "glob", "grep", "write", "edit", "apply_patch"]),
-    ("runtime", &["bash"]),
+    ("runtime", &["bash", "jobs"]),
     ("web", &["webfetch"]),
     ("memory", &["memory_search", "memory_get"]),
     ("messaging", &["send_message", "sessions_send", "list_peers"]),
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_group_stands_for_its_tools() {
-        assert_eq!(expand("group:runtime"), ["bash"]);
+        assert_eq!(expand("group:runtime"), ["bash", "jobs"]);
         assert_eq!(expand("read"), ["read"]);
         assert_eq!(expand("group:unheard"), ["group:unheard"]);
         let rules = expand_rules(&[Rule::new("group:fs", "*", Deny)]);

@@ -59,6 +59,7 @@ impl Hook {
             timeout: self.timeout,
             limit: PRINTED,
             spill: None,
+            live: None,
             confine: None,
             input: Some(input.to_string()),
         };

@@ -23,11 +23,14 @@ pub mod grep;
 pub mod groups;
 pub mod hook;
 mod ignored;
+pub mod jobs;
+pub mod journal;
 pub mod list;
 pub mod list_peers;
 pub mod output;
 pub mod plan;
 pub mod process;
+pub mod question;
 pub mod read;
 pub mod sandbox;
 pub mod send_message;
@@ -51,7 +54,7 @@ pub mod worktree;
 pub mod write;
 
 pub use door::{Access, AgentInfo, AnyTool, Audience, Error, Move, Output, Spec, Tool, ToolCx, Wait, Waited};
-pub use doors::{Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
+pub use doors::{Background, Board, Catalogue, Directory, Office, Spawn, Spawned, Spawner};
 
 /// Every built-in tool, in the order a model is shown them.
 pub static BUILTIN: &[&dyn AnyTool] = &[
@@ -60,6 +63,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &glob::Glob,
     &grep::Grep,
     &bash::Bash,
+    &jobs::Jobs,
     &write::Write,
     &edit::Edit,
     &apply_patch::ApplyPatch,
@@ -69,6 +73,7 @@ pub static BUILTIN: &[&dyn AnyTool] = &[
     &send_message::SendMessage,
     &plan::PlanEnter,
     &plan::PlanExit,
+    &question::Question,
     &todowrite::TodoWrite,
     &todoread::TodoRead,
     &sessions_list::SessionsList,
@@ -141,6 +146,7 @@ mod tests {
         assert_eq!(inputs("bash"), ["command", "description", "timeout", "workdir", "background"]);
         assert_eq!(inputs("write"), ["filePath", "content"]);
         assert_eq!(inputs("edit"), ["filePath", "oldString", "newString", "replaceAll"]);
+        assert_eq!(inputs("question"), ["questions"]);
         assert_eq!((inputs("todowrite"), inputs("todoread")), (vec!["todos".to_owned()], vec![]));
     }
 

@@ -57,8 +57,10 @@ impl Place {
             directory: Arc::new(crate::doors::Closed),
             office: Arc::new(crate::doors::Closed),
             board: Arc::new(crate::doors::Closed),
+            background: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
             files: Arc::clone(&self.seen),
+            journal: self.journal(),
             worktrees: crate::worktree::Here {
                 settings: Arc::default(),
                 entered: None,
@@ -66,7 +68,13 @@ impl Place {
             },
             confine: None,
             todo: Arc::default(),
+            live: crate::process::Live::default(),
         }
+    }
+
+    pub(crate) fn journal(&self) -> crate::journal::Journal {
+        let session = SessionId::parse("ses_1").unwrap();
+        crate::journal::Journal::of(&self.temporary.path().join("journal"), &session)
     }
 
     /// What the model is told, whether it went well or not.

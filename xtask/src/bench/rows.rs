@@ -35,7 +35,7 @@ pub(super) fn with_store<T>(
 pub(super) fn bare(state: &Path) -> anyhow::Result<rusqlite::Connection> {
     let db = rusqlite::Connection::open(state.join("convoke.db"))?;
     db.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 4000;
+        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA cache_size = -2048; PRAGMA wal_autocheckpoint = 1000;
          PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",
     )?;
     Ok(db)
@@ -92,6 +92,7 @@ fn session(index: usize) -> Session {
         stopped: false,
         worktree: None,
         attempt_seq: 0,
+        undone: 0,
         id,
     }
 }

@@ -67,6 +67,7 @@ async fn run(reaper: &Reaper, confine: Option<Arc<Confine>>, root: &Path) -> any
         env: reaper.env().to_vec(),
         timeout: Duration::from_secs(20),
         limit: 1024,
+        live: None,
         spill: None,
         confine,
         input: None,

@@ -136,7 +136,12 @@ impl Ledger {
                 self.fresh.push((ended.run.clone(), ended.outcome));
                 self.ends.entry(ended.run.to_string()).or_default().push((session.clone(), ended));
             }
-            Entry::Compaction(_) | Entry::Switch(_) | Entry::Notice(_) | Entry::ToolsLoaded(_) | Entry::Todo(_) => {}
+            Entry::Compaction(_)
+            | Entry::Switch(_)
+            | Entry::Notice(_)
+            | Entry::ToolsLoaded(_)
+            | Entry::Todo(_)
+            | Entry::Undo(_) => {}
         }
     }
 

@@ -78,7 +78,12 @@ impl Talk {
             Entry::Ended(_) => {
                 self.agreed.remove(session);
             }
-            Entry::Started(_) | Entry::Compaction(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) | Entry::Todo(_) => {}
+            Entry::Started(_)
+            | Entry::Compaction(_)
+            | Entry::Switch(_)
+            | Entry::ToolsLoaded(_)
+            | Entry::Todo(_)
+            | Entry::Undo(_) => {}
         }
     }
 

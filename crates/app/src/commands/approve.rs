@@ -7,7 +7,7 @@ use crate::local::read;
 use crate::reach::reach;
 use crate::{duration, terminal};
 use proto::letter::AskReply;
-use proto::methods::{AskAnswer, AskInfo, AsksInput, PermissionsList, PermissionsReply};
+use proto::methods::{AskAnswer, AskInfo, AsksInput, PermissionsList, PermissionsReply, QuestionInfo, QuestionsList};
 use proto::{AskId, Error};
 use serde_json::json;
 
@@ -32,8 +32,8 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let (id, reply) = match args.words.as_slice() {
         [] => {
-            let asks = block_on(read::<PermissionsList>(&home, AsksInput::default()))?.asks;
-            list(&asks, args.json);
+            let (asks, questions) = block_on(open(&home))?;
+            list(&asks, &questions, args.json);
             return Ok(0);
         }
         [reply] => (None, answer(reply)?),
@@ -58,6 +58,12 @@ fn answer(word: &str) -> Result<AskReply, Error> {
         "reject" => Ok(AskReply::Reject),
         other => Err(Error::invalid(format!("`{other}` is no answer")).hint("answer `once`, `always` or `reject`")),
     }
+}
+
+/// All that waits for a person.
+async fn open(home: &Home) -> Result<(Vec<AskInfo>, Vec<QuestionInfo>), Failure> {
+    let asks = read::<PermissionsList>(home, AsksInput::default()).await?.asks;
+    Ok((asks, read::<QuestionsList>(home, AsksInput::default()).await?.questions))
 }
 
 async fn send(home: &Home, id: Option<&str>, reply: AskReply, message: Option<String>) -> Result<AskId, Failure> {
@@ -90,12 +96,12 @@ fn wanted(ask: &AskInfo) -> String {
     terminal::one_line(&ask.patterns.join(", "), 60)
 }
 
-fn list(asks: &[AskInfo], json: bool) {
+fn list(asks: &[AskInfo], questions: &[QuestionInfo], json: bool) {
     if json {
-        terminal::print_json(&json!({ "asks": asks }));
+        terminal::print_json(&json!({ "asks": asks, "questions": questions }));
         return;
     }
-    if asks.is_empty() {
+    if asks.is_empty() && questions.is_empty() {
         terminal::say("nothing is asked");
         return;
     }
@@ -103,7 +109,13 @@ fn list(asks: &[AskInfo], json: bool) {
         let left = duration::rough(ask.until - duration::now());
         vec![ask.ask_id.to_string(), ask.agent.clone(), ask.permission.clone(), wanted(ask), left]
     };
-    let rows: Vec<Vec<String>> = asks.iter().map(row).collect();
+    let mut rows: Vec<Vec<String>> = asks.iter().map(row).collect();
+    rows.extend(questions.iter().map(super::answer::row));
     terminal::print(&terminal::table(&["ASK", "AGENT", "PERMISSION", "FOR", "LEFT"], &rows));
-    terminal::say("answer one with `convoke approve ASK once|always|reject`");
+    if !asks.is_empty() {
+        terminal::say("answer one with `convoke approve ASK once|always|reject`");
+    }
+    if !questions.is_empty() {
+        terminal::say("answer a question with `convoke answer ASK TEXT`");
+    }
 }

@@ -110,6 +110,7 @@ fn request(project: &Path, scene: &Scene<'_>) -> Request {
         label: None,
         session: Session::New,
         ask: Some(Reply::Deny),
+        permission_mode: None,
         tree: true,
     }
 }

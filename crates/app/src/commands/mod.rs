@@ -1,6 +1,7 @@
 //! The commands: one file each. Their doc comments are their help.
 
 mod agents;
+mod answer;
 mod approve;
 mod attach;
 mod auth;
@@ -25,8 +26,10 @@ mod serve;
 mod spawn;
 mod stop;
 mod token;
+mod tools;
 mod tree;
 mod trust;
+mod undo;
 mod wait;
 mod why;
 mod worktrees;
@@ -63,17 +66,21 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Compact(compact::Args),
+    Undo(undo::UndoArgs),
+    Redo(undo::RedoArgs),
     Attach(attach::Args),
     Board(board::Args),
     Mail(mail::Args),
     Ps(ps::Args),
     Peers(peers::Args),
     Approve(approve::Args),
+    Answer(answer::Args),
     Permissions(permissions::Args),
     Why(why::Args),
     Tree(tree::Args),
     History(history::Args),
     Agents(agents::Args),
+    Tools(tools::Args),
     Hooks(hooks::Args),
     Models(models::Args),
     Config(config::Args),
@@ -99,17 +106,21 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Compact(args) => compact::run(args),
+            Command::Undo(args) => undo::undo(args),
+            Command::Redo(args) => undo::redo(args),
             Command::Attach(args) => attach::run(args),
             Command::Board(args) => board::run(args),
             Command::Mail(args) => mail::run(args),
             Command::Ps(args) => ps::run(args),
             Command::Peers(args) => peers::run(args),
             Command::Approve(args) => approve::run(args),
+            Command::Answer(args) => answer::run(args),
             Command::Permissions(args) => permissions::run(args),
             Command::Why(args) => why::run(args),
             Command::Tree(args) => tree::run(args),
             Command::History(args) => history::run(args),
             Command::Agents(args) => agents::run(args),
+            Command::Tools(args) => tools::run(args),
             Command::Hooks(args) => hooks::run(args),
             Command::Models(args) => models::run(args),
             Command::Config(args) => config::run(args),

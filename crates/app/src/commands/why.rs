@@ -1,14 +1,15 @@
 //! `convoke why`: what would be decided, by which rule, and where that rule stands.
 
+use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
-use crate::{settings, terminal};
-use config::{Always, Layer, Loaded, Placed};
-use proto::{Action, Rule};
-use rules::shell::{self, Want};
-use rules::{Policy, Source, Verdict};
-use serde_json::{Value, json};
-use std::path::PathBuf;
+use crate::{terminal, wiring};
+use proto::Action;
+use proto::methods::{Handle, ToolsWhy, WhyInput, WhyOutput, WhyPart};
+use session::Hub;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::memory::Memory;
 
 /// Say what would be decided about a call, by which rule, and where that rule stands
 ///
@@ -34,186 +35,56 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    let directory = PathBuf::from(super::run::directory(args.directory)?);
-    let home = Home::open_at(&directory)?;
+    let directory = super::run::directory(args.directory)?;
+    let home = Home::open_at(Path::new(&directory))?;
     if !args.json {
         home.warn();
     }
-    let agents = settings::agents(&home.loaded, &home.env)?;
-    let agent = args.agent.as_deref().unwrap_or(agents.default_agent());
-    let (agent, policy) = (agents.get(agent)?.name.clone(), agents.policy(agent)?);
-    let project = session::project(&directory);
-    let kept: Vec<Always> = config::always(&home.paths).into_iter().filter(|kept| kept.project == project).collect();
-    let always: Vec<Rule> = kept.iter().map(Always::rule).collect();
-    let permission = tools::find(&args.tool).map_or(args.tool.as_str(), |tool| tool.spec().permission);
-    let asked = Asked { home: &home, agent: &agent, policy: &policy, always: &always };
-    let answer = asked.answer(permission, args.pattern.trim());
+    // Of these settings and no session: nothing that is stored is looked at.
+    let nothing = Arc::new(Memory::new(Arc::new(|_| {})));
+    let gateway = wiring::gateway(&home, nothing, Hub::default(), true)?;
+    let (tool, pattern, agent) = (args.tool, args.pattern, args.agent);
+    let input = WhyInput { tool, pattern, agent, session: None, cwd: Some(directory) };
+    let answer = block_on(async { Ok(Handle::<ToolsWhy>::handle(&gateway, input).await?) })?;
     if args.json {
-        terminal::print_json(&answer.json(&agent));
+        terminal::print_json(&answer);
     } else {
-        terminal::print(&answer.words());
+        terminal::print(&words(&answer));
     }
     Ok(0)
 }
 
-/// What is asked about, and of whom.
-struct Asked<'a> {
-    home: &'a Home,
-    agent: &'a str,
-    policy: &'a Policy,
-    always: &'a [Rule],
-}
-
-/// One decision.
-struct Part {
-    permission: String,
-    pattern: String,
-    action: Action,
-    rule: Option<Rule>,
-    origin: Option<Value>,
-    reason: String,
-}
-
-struct Answer {
-    whole: Part,
-    /// Of a shell line.
-    parts: Vec<Part>,
-}
-
-impl Asked<'_> {
-    fn answer(&self, permission: &str, pattern: &str) -> Answer {
-        let whole = self.policy.judge_after(self.always, permission, pattern);
-        let whole = self.part(permission, pattern, &whole, None);
-        if permission != "bash" {
-            return Answer { whole, parts: Vec::new() };
-        }
-        let line = shell::read(pattern);
-        let part = |want: &Want| {
-            let verdict = self.policy.judge_want_after(self.always, want);
-            let opaque = line.opaque.filter(|_| want.kind == shell::Kind::Opaque);
-            self.part(want.permission(), &want.source, &verdict, opaque)
-        };
-        let parts: Vec<Part> = line.wants.iter().map(part).collect();
-        // Where the whole is no stricter than a part, the reason of that part is the reason.
-        let reason = parts.iter().find(|part| part.action == whole.action).map(|part| part.reason.clone());
-        Answer { whole: Part { reason: reason.unwrap_or(whole.reason), ..whole }, parts }
-    }
-
-    fn part(&self, permission: &str, pattern: &str, verdict: &Verdict, opaque: Option<&str>) -> Part {
-        let mut reason = reason(verdict).to_owned();
-        if let Some(why) = opaque {
-            reason = format!("nobody can say what the line runs ({why}); {reason}");
-        }
-        Part {
-            permission: permission.to_owned(),
-            pattern: pattern.to_owned(),
-            action: verdict.action,
-            rule: verdict.rule.cloned(),
-            origin: self.origin(verdict),
-            reason,
+fn words(answer: &WhyOutput) -> String {
+    let mut lines = vec![line(&answer.whole), format!("       {}", because(&answer.whole))];
+    if answer.parts.len() > 1 {
+        for part in &answer.parts {
+            lines.push(format!("  {}", line(part)));
+            lines.push(format!("         {}", because(part)));
         }
     }
-
-    /// Where the rule stands. Rules that are nowhere in the settings are built in.
-    fn origin(&self, verdict: &Verdict) -> Option<Value> {
-        let rule = verdict.rule?;
-        if verdict.source == Source::Always {
-            let file = self.home.paths.always().display().to_string();
-            return Some(json!({ "layer": "always", "file": file, "line": null }));
-        }
-        let counts = |placed: &&Placed| match verdict.source {
-            Source::Ceiling(_) => !placed.narrows,
-            Source::Ancestor(_) => placed.narrows,
-            Source::Set(_) | Source::Always | Source::Default => !placed.narrows,
-        };
-        let found = places(&self.home.loaded, self.agent).rev().filter(counts).find(|placed| self.is(placed, rule));
-        Some(match found {
-            Some(Placed { origin, .. }) => {
-                json!({ "layer": origin.layer.name(), "file": origin.file, "line": origin.line })
-            }
-            None => json!({ "layer": Layer::Builtin.name(), "file": null, "line": null }),
-        })
-    }
-
-    /// Whether a rule of the settings became this one, with `~` and groups of tools written out.
-    fn is(&self, placed: &Placed, rule: &Rule) -> bool {
-        settings::written_out(std::slice::from_ref(&placed.rule), &self.home.env).contains(rule)
-    }
+    lines.join("\n")
 }
 
-/// Rules for all agents, then those for this one: in the order in which they decide.
-fn places<'l>(loaded: &'l Loaded, agent: &str) -> impl DoubleEndedIterator<Item = &'l Placed> {
-    loaded.rule_places.iter().chain(loaded.agent_rule_places.get(agent).into_iter().flatten())
+fn line(part: &WhyPart) -> String {
+    format!("{:<5}  {} {}", word(part.action), part.permission, terminal::one_line(&part.pattern, 100))
 }
 
-fn reason(verdict: &Verdict) -> &'static str {
-    let doubt = verdict.rule.is_some_and(|rule| rule.action < verdict.action);
-    match verdict.source {
-        _ if doubt => "a stricter rule may speak about it, which is known only when it runs",
-        Source::Default => "no rule speaks about it, so a person is asked",
-        Source::Set(_) => "the last rule that speaks about it decides",
-        Source::Ceiling(_) => "nothing below lifts this deny",
-        Source::Ancestor(_) if verdict.rule.is_none() => "no rule of a repository speaks about it",
-        Source::Ancestor(_) => "a repository that is not trusted may forbid, and the stricter answer counts",
-        Source::Always => "a person answered `always` before",
-    }
+/// The rule and its place on a line, as far as there is one.
+fn because(part: &WhyPart) -> String {
+    let Some(rule) = &part.rule else { return part.reason.clone() };
+    let at = match part.origin.as_ref().map(|origin| (&origin.file, origin.line)) {
+        Some((Some(file), Some(line))) => format!("{file}:{line}"),
+        Some((Some(file), None)) => file.clone(),
+        _ => "built in".into(),
+    };
+    let (said, permission, pattern) = (word(rule.action), &rule.permission, terminal::harmless(&rule.pattern));
+    format!("{said} `{permission}` `{pattern}`  {at}: {}", part.reason)
 }
 
-impl Part {
-    fn json(&self) -> Value {
-        json!({
-            "permission": self.permission,
-            "pattern": self.pattern,
-            "action": self.action,
-            "rule": self.rule,
-            "origin": self.origin,
-            "reason": self.reason,
-        })
-    }
-
-    /// The rule and its place on a line, as far as there is one.
-    fn because(&self) -> String {
-        let Some(rule) = &self.rule else { return self.reason.clone() };
-        let origin = self.origin.as_ref().map_or(&Value::Null, |origin| origin);
-        let at = match (&origin["file"], &origin["line"]) {
-            (Value::String(file), Value::Number(line)) => format!("{file}:{line}"),
-            (Value::String(file), _) => file.clone(),
-            _ => "built in".into(),
-        };
-        let said = serde_json::to_value(rule.action).unwrap_or_default();
-        let (permission, pattern) = (&rule.permission, &rule.pattern);
-        let said = said.as_str().unwrap_or_default();
-        format!("{said} `{permission}` `{}`  {at}: {}", terminal::harmless(pattern), self.reason)
-    }
-
-    fn words(&self) -> String {
-        let action = match self.action {
-            Action::Allow => "allow",
-            Action::Ask => "ask",
-            Action::Deny => "deny",
-        };
-        format!("{action:<5}  {} {}", self.permission, terminal::one_line(&self.pattern, 100))
-    }
-}
-
-impl Answer {
-    fn json(&self, agent: &str) -> Value {
-        let mut answer = self.whole.json();
-        answer["agent"] = json!(agent);
-        if !self.parts.is_empty() {
-            answer["parts"] = self.parts.iter().map(Part::json).collect();
-        }
-        answer
-    }
-
-    fn words(&self) -> String {
-        let mut lines = vec![self.whole.words(), format!("       {}", self.whole.because())];
-        if self.parts.len() > 1 {
-            for part in &self.parts {
-                lines.push(format!("  {}", part.words()));
-                lines.push(format!("         {}", part.because()));
-            }
-        }
-        lines.join("\n")
+fn word(action: Action) -> &'static str {
+    match action {
+        Action::Allow => "allow",
+        Action::Ask => "ask",
+        Action::Deny => "deny",
     }
 }

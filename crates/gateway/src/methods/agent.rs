@@ -2,7 +2,7 @@
 
 use crate::{Gateway, now, reference};
 use proto::ids;
-use proto::letter::InputPart;
+use proto::letter::{InputPart, Switch};
 use proto::methods::{Accepted, Agent, AgentInput, AgentWait, FileInput, Handle, WaitInput, WaitStatus, Waited};
 use proto::{Code, Entry, Error, RunId};
 use session::{NewPrompt, NewSession, Posted, Target};
@@ -25,9 +25,11 @@ impl Handle<Agent> for Gateway {
                 label: input.label.as_deref().map(proto::key::label).transpose()?,
                 title: None,
                 permission: Vec::new(),
+                mode: input.permission_mode.clone(),
                 once: None,
             }),
         };
+        self.set_mode(&target, input.permission_mode, run.as_ref()).await?;
         let prompt = NewPrompt { target, text, agent: input.agent_id, model: model.clone(), run, steer: false };
         let posted = self.runtime.prompt_with(prompt, files(input.files)?).await?;
         Ok(accepted(self, posted, model))
@@ -97,6 +99,23 @@ impl Handle<AgentWait> for Gateway {
 }
 
 impl Gateway {
+    /// Puts a session that is there into a permission mode before it is asked. A new one is made in it.
+    async fn set_mode(&self, target: &Target, mode: Option<String>, run: Option<&RunId>) -> Result<(), Error> {
+        if mode.is_none() {
+            return Ok(());
+        }
+        let session = match target {
+            Target::New(_) => return Ok(()),
+            Target::Found(row) => &row.id,
+            Target::Session(id) => id,
+            Target::Main { .. } => {
+                return Err(Error::invalid("this session is not there yet, so it has no permission mode")
+                    .hint("ask it something first, or set `permission_mode`"));
+            }
+        };
+        self.runtime.patch(session, Switch { mode, ..Switch::default() }, run.map(RunId::as_str)).await.map(drop)
+    }
+
     /// The text of a run's final answer.
     async fn answer_of(&self, run: &store::Run) -> Result<Option<String>, Error> {
         let Some(seq) = run.answer else { return Ok(None) };

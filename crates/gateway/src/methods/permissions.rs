@@ -14,7 +14,7 @@ impl Handle<PermissionsList> for Gateway {
             None => None,
         };
         let asks = self.store().asks(root.as_ref()).await?;
-        Ok(Asks { asks: asks.into_iter().map(info).collect() })
+        Ok(Asks { asks: asks.into_iter().filter(|ask| ask.questions.is_empty()).map(info).collect() })
     }
 }
 

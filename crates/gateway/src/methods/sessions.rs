@@ -76,6 +76,7 @@ impl Handle<SessionsCreate> for Gateway {
             label: input.label.as_deref().map(proto::key::label).transpose()?,
             title: input.title.as_deref().map(proto::key::title).transpose()?,
             permission: input.permission,
+            mode: None,
             once: super::agent::chosen(input.idempotency_key)?,
         };
         self.runtime.directory().info(self.runtime.create(new).await?).await

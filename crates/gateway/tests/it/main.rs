@@ -1,5 +1,6 @@
 //! The gateway as its callers see it: a real socket and the real client, over a store in memory and the offline model.
 
+mod asks;
 mod doors;
 mod events;
 mod hostile;
@@ -69,6 +70,7 @@ impl World {
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
             outputs: dir.path().join("outputs"),
+            journal: dir.path().join("journal"),
             search: config::Search::default(),
             hooks: config::Hooks::new(),
             between: session::Between::default(),

@@ -32,7 +32,8 @@ pub fn is_message(entry: &Entry, include_tools: bool) -> bool {
         | Entry::Switch(_)
         | Entry::Notice(_)
         | Entry::ToolsLoaded(_)
-        | Entry::Todo(_) => false,
+        | Entry::Todo(_)
+        | Entry::Undo(_) => false,
     }
 }
 
@@ -72,6 +73,8 @@ impl Projection {
             Entry::Notice(_) | Entry::Ended(_) | Entry::ToolsLoaded(_) => {}
             // Readers see the call that wrote it.
             Entry::Todo(_) => {}
+            // What is set aside is left out by whoever reads the log.
+            Entry::Undo(_) => {}
         }
     }
 

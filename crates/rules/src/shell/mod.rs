@@ -29,7 +29,7 @@ pub(crate) use judge::evaluate;
 pub use read::read;
 
 /// The permission whose patterns are shell lines.
-pub(crate) const PERMISSION: &str = "bash";
+pub const PERMISSION: &str = "bash";
 
 /// What a line comes down to, in the order it is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::hooked::Remark;
 use super::leave::{Leave, was_allowed};
+use super::stage::Stage;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
@@ -10,7 +11,7 @@ use crate::now;
 use crate::view::OpenState;
 use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
-use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Rule};
+use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Question, Rule};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use store::{Ask, AskChange, Batch, Post, WaitChange};
 use tokio::task::JoinError;
 use tools::door::Becomes;
+use tools::process::Live;
 use tools::worktree::Here;
 use tools::{Access, AnyTool, Error, Output, ToolCx, Waited};
 
@@ -98,6 +100,10 @@ impl Actor {
             Ok(accesses) => accesses,
             Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
         };
+        let questions = match tool.asks(input) {
+            Ok(questions) => questions,
+            Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
+        };
         let circle =
             asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
         let accesses = accesses.into_iter().chain(circle.then(|| Access::new(CIRCLE, name).always(name)));
@@ -119,7 +125,23 @@ impl Actor {
                 }
             }
         }
+        if !questions.is_empty() {
+            // Whoever is asked sees the question itself, so there is nothing else to allow.
+            return match asks.iter().any(|access| access.permission == CIRCLE) {
+                true => Verdict::Refuse(State::Denied, in_circles(name)),
+                false => Verdict::Ask(Box::new(self.question(id, tool, questions))),
+            };
+        }
         if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(Box::new(self.ask(id, name, &asks))) }
+    }
+
+    /// What a call wants to know from a person.
+    fn question(&self, call: &CallId, tool: &'static dyn AnyTool, questions: Vec<Question>) -> Ask {
+        let spec = tool.spec();
+        let accesses: Vec<Access> =
+            questions.iter().map(|question| Access::new(spec.permission, &question.question)).collect();
+        let (always, rules) = (Vec::new(), Vec::new());
+        Ask { questions, always, rules, ..self.ask(call, spec.name, &accesses) }
     }
 
     /// A tool that was never described to the model is, when it is called wrongly.
@@ -155,7 +177,7 @@ impl Actor {
             agent: self.role.profile.name.clone(),
             tool: tool.to_owned(),
             patterns: asks.iter().map(|access| access.pattern.clone()).collect(),
-            always: same().map(|access| access.always.clone()).collect(),
+            always: same().map(|access| access.always.clone()).filter(|always| !always.is_empty()).collect(),
             rules: asks.iter().map(|access| Rule::new(&access.permission, &access.always, Action::Allow)).collect(),
             permission: permission.clone(),
             created: now(),
@@ -163,6 +185,7 @@ impl Actor {
             reply: None,
             // A plan is put to whoever started the agent; a person may answer as well.
             to: self.row.parent.clone().filter(|_| permission == "plan_exit"),
+            questions: Vec::new(),
         }
     }
 
@@ -229,6 +252,7 @@ impl Actor {
         let cx = self.context_with(&call, &doors, answered);
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
+        let stage = Stage::new(&self.rt, &self.row, &call, &cx.live);
         let task = self.tasks.spawn(async move {
             let begun = Instant::now();
             let run = async {
@@ -243,7 +267,9 @@ impl Actor {
             let result = tokio::select! {
                 result = run => result,
                 () = late => Err(Error::Cancelled),
+                never = stage.show() => match never {},
             };
+            stage.close();
             let ms = begun.elapsed().as_millis() as u64;
             let result = match after {
                 Some(after) => after.run(result, ms, &cancel).await,
@@ -333,7 +359,7 @@ impl Actor {
     /// A call changes what the session is: kept with the call's result.
     fn becomes(&self, batch: &mut Batch, becomes: Becomes, plan: Option<String>) {
         let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
-        let mut switch = Switch { plan, ..Switch::default() };
+        let mut switch = Switch { plan, mode_before: Some(grant.mode.as_str().into()), ..Switch::default() };
         match becomes {
             Becomes::Planning => grant.mode = Mode::Plan,
             Becomes::Working if grant.mode == Mode::Plan => grant.mode = Mode::Ask,
@@ -509,8 +535,10 @@ impl Actor {
             directory: doors.clone(),
             office: doors.clone(),
             board: doors.clone(),
+            background: doors.clone(),
             catalogue: self.role.toolbox.clone(),
             files: self.files.clone(),
+            journal: self.rt.journal(&self.row.id),
             worktrees: Here {
                 settings: self.rt.worktrees.clone(),
                 // Whoever was put into one cannot leave it.
@@ -519,6 +547,7 @@ impl Actor {
             },
             confine: Some(Arc::new(self.role.confine(&self.row.id))),
             todo: self.view.todo().clone(),
+            live: Live::default(),
         }
     }
 
@@ -573,6 +602,10 @@ fn unknown(name: &str) -> String {
 }
 
 pub(super) fn asked_event(ask: &Ask) -> Event {
+    if !ask.questions.is_empty() {
+        let (id, session_id, agent) = (ask.id.clone(), ask.session.clone(), ask.agent.clone());
+        return Event::Question { id, session_id, agent, questions: ask.questions.clone() };
+    }
     Event::Ask {
         ask_id: ask.id.clone(),
         session_id: ask.session.clone(),

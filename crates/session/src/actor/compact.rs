@@ -243,6 +243,7 @@ impl Actor {
             plan: self.view.plan(),
             mode: Some(self.role.mode).filter(|mode| *mode != Mode::Ask).map(Mode::as_str),
             loaded: self.view.loaded(),
+            jobs: self.view.jobs().collect(),
         };
         Ok(standing.text())
     }

@@ -16,7 +16,13 @@ use store::{AskChange, Batch, Post, RowChange, WaitChange};
 
 impl Actor {
     pub(super) async fn obey(&mut self) -> Result<(), Stop> {
-        let letters: Vec<Letter> = self.inbox.controls().cloned().collect();
+        let is_undo = |letter: &&Letter| matches!(letter.body, Body::Undo(_));
+        // An undo is a commit of its own: it changes what all later ones stand on.
+        let first = self.inbox.controls().next().filter(is_undo).cloned();
+        if let Some(letter) = first {
+            return self.undo(&letter).await;
+        }
+        let letters: Vec<Letter> = self.inbox.controls().take_while(|letter| !is_undo(letter)).cloned().collect();
         let mut batch = Batch { consume: letters.iter().map(|letter| letter.id.clone()).collect(), ..Batch::default() };
         let (mut start, mut aborts) = (Vec::new(), Vec::new());
         for letter in letters {
@@ -27,7 +33,9 @@ impl Actor {
                 Body::Compact(wish) => batch.entries.push(wanted(&wish)),
                 Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
-                Body::Prompt(_) | Body::Completion(_) => tracing::warn!(letter = %letter.id, "not a control letter"),
+                Body::Prompt(_) | Body::Completion(_) | Body::Undo(_) => {
+                    tracing::warn!(letter = %letter.id, "not a control letter");
+                }
             }
         }
         let (mut over, mut ending) = (false, None);
@@ -67,11 +75,21 @@ impl Actor {
         batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
-            let mut text = format!("the answer was no: {why}");
-            if self.rt.store.ask(&answer.ask).await?.is_some_and(|ask| ask.permission == CIRCLE) {
+            let ask = self.rt.store.ask(&answer.ask).await?;
+            let mut text = match &ask {
+                Some(ask) if !ask.questions.is_empty() => format!("the question was not answered: {why}"),
+                _ => format!("the answer was no: {why}"),
+            };
+            if ask.is_some_and(|ask| ask.permission == CIRCLE) {
                 text.push_str(&format!("; {}", in_circles(&open.call.tool)));
             }
             batch.entries.push(result(&call, State::Denied, text));
+            return Ok(None);
+        }
+        if !answer.answers.is_empty() {
+            let said = tools::find(&open.call.tool).map(|tool| tool.answered(open.call.given(), &answer.answers));
+            let said = said.unwrap_or_else(|| Ok(tools::Output::text(answer.answers.concat().join("\n"))));
+            batch.entries.push(self.outcome(&call, &said, 0));
             return Ok(None);
         }
         if answer.reply == AskReply::Always
@@ -103,7 +121,7 @@ impl Actor {
         Ok(())
     }
 
-    fn switched(&self, batch: &mut Batch, switch: proto::letter::Switch) {
+    fn switched(&self, batch: &mut Batch, mut switch: proto::letter::Switch) {
         batch.row.agent = switch.agent.clone().or(batch.row.agent.take());
         batch.row.model = switch.model.clone().or(batch.row.model.take());
         if let Some(cwd) = &switch.cwd {
@@ -118,6 +136,7 @@ impl Actor {
         }
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+            switch.mode_before = Some(grant.mode.as_str().into());
             grant.mode = mode;
             batch.row.policy = Some(grant.write());
         }
@@ -167,6 +186,7 @@ impl Actor {
     async fn stop_run(&mut self, batch: &mut Batch, run: &RunId, reason: Reason) -> Ending {
         let why = words(reason);
         let called = self.stop_work().await;
+        self.rt.jobs.end(&self.row.id).await;
         self.weigh_worktree().await;
         let settled = |entry: &Entry| match entry {
             Entry::Result(result) => Some(result.call.clone()),

@@ -260,7 +260,8 @@ fn happened(entry: &Entry, before: &View, agent: &str) -> Option<Happening> {
         | Entry::Waiting(_)
         | Entry::Notice(_)
         | Entry::ToolsLoaded(_)
-        | Entry::Todo(_) => None,
+        | Entry::Todo(_)
+        | Entry::Undo(_) => None,
     }
 }
 

@@ -10,15 +10,18 @@ mod compact;
 mod control;
 mod hooked;
 mod housing;
+mod jobs;
 mod leave;
 mod money;
 mod names;
 mod role;
 mod runs;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod think;
 mod title;
+mod undo;
 
 use crate::decide::{Inbox, Limits, Next, decide};
 use crate::hub::Hub;
@@ -43,6 +46,7 @@ use store::{Batch, Fence, RunChange, Session};
 use think::Mind;
 use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
+pub(crate) use undo::busy;
 
 /// How long an idle session stays in memory, so that a person's next prompt finds it warm.
 const LINGER: Duration = Duration::from_secs(10);
@@ -181,6 +185,7 @@ impl Actor {
         let entries = fork::standing(&awake.row, awake.entries);
         let mut view = View::of(entries.iter().map(|stored| (stored.seq, &stored.entry)));
         view.set_paused(awake.row.status == Status::Paused);
+        view.disown_jobs(awake.row.fork.as_ref().map_or(0, |fork| fork.seq));
         let new = is_new(&awake.row, &entries);
         let unnamed = new && awake.row.title.is_none() && awake.row.parent.is_none();
         let mut inbox = Inbox::default();
@@ -344,6 +349,7 @@ impl Actor {
         self.planned.fetch_sub(opened, Ordering::SeqCst);
         self.fence = Fence::Epoch(committed.epoch);
         let exchange = self.first_exchange(&entries);
+        let over = self.view.answering().is_some() && view.answering().is_none();
         self.view = view;
         self.inbox.consumed(&consumed);
         self.note_question();
@@ -360,6 +366,10 @@ impl Actor {
         news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);
+        }
+        // A child is there for its run: what it left running goes with it.
+        if over && self.row.parent.is_some() {
+            self.rt.jobs.end(&self.row.id).await;
         }
         Ok(())
     }
@@ -408,6 +418,7 @@ impl Actor {
         self.row.stopped = change.stopped.unwrap_or(self.row.stopped);
         self.row.started = change.started.or(self.row.started);
         self.row.base = change.base.unwrap_or(self.row.base);
+        self.row.undone = change.undone.unwrap_or(self.row.undone);
         if let Some((attempts, seq)) = change.attempts {
             (self.row.attempts, self.row.attempt_seq) = (attempts, seq);
         }

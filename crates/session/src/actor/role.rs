@@ -5,7 +5,8 @@ use crate::agents::Profile;
 use crate::grant::Grant;
 use crate::runtime::Inner;
 use crate::settings::{Here, project};
-use crate::toolbox::{Deferral, Toolbox};
+use crate::toolbox::{Deferral, SEARCH, Toolbox};
+use proto::methods::ToolInfo;
 use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
@@ -124,6 +125,28 @@ impl Role {
         })
     }
 
+    /// Every tool, with what the model is shown of it.
+    pub(crate) fn tools(&self) -> Vec<ToolInfo> {
+        let about = |tool: &'static dyn AnyTool| {
+            self.toolbox.described(tool).lines().next().unwrap_or_default().trim().to_owned()
+        };
+        let row = |(tool, (_, step)): (&&'static dyn AnyTool, (_, Option<&'static str>))| {
+            let spec = tool.spec();
+            // With nothing to look for it is of no use.
+            let idle = step.is_none() && spec.name == SEARCH && self.toolbox.deferred().is_empty();
+            let why = step.map(taken_by).or(idle.then_some("every tool is shown already"));
+            ToolInfo {
+                name: spec.name.into(),
+                description: about(*tool),
+                permission: spec.permission.into(),
+                deferred: self.toolbox.is_deferred(spec.name),
+                hidden: why.is_some(),
+                why: why.map(str::to_owned),
+            }
+        };
+        tools::BUILTIN.iter().zip(self.explained()).map(row).collect()
+    }
+
     /// The system part: stable for as long as the role is. `deferred` are the tools the model is told by name only.
     pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
         let mut text = self.profile.prompt.clone();
@@ -149,6 +172,17 @@ impl Role {
             ));
         }
         text
+    }
+}
+
+/// The words for a step of the policy that takes a tool away.
+fn taken_by(step: &'static str) -> &'static str {
+    match step {
+        "profile" => "the agent does not want it (`tools`)",
+        "parent" => "a session above, the permission mode, or a repository that is not trusted forbids it",
+        "settings" => "the settings deny it for all",
+        "child" => "the session was started without it",
+        _ => "the rules deny it, or there is nothing it could be used for",
     }
 }
 

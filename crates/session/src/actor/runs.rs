@@ -105,6 +105,7 @@ impl Actor {
             // A person's word starts again what a person stopped.
             batch.row.stopped = (self.row.stopped && by_person).then_some(false);
             batch.entries.extend(self.homeless_notice());
+            batch.post.extend(self.lost_jobs());
             let at = now();
             batch.row.run = Some(batch.consume.first().map(LetterId::run));
             (batch.row.activity, batch.row.started, batch.row.ended) = (Some(at), Some(at), Some(None));
@@ -127,9 +128,12 @@ impl Actor {
         let prompt = match &letter.body {
             Body::Prompt(prompt) => prompt.clone(),
             Body::Completion(finished) => Prompt::text(completion(finished)),
-            Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) => {
-                Prompt::default()
-            }
+            Body::Settled(_)
+            | Body::Answer(_)
+            | Body::Abort(_)
+            | Body::Switch(_)
+            | Body::Compact(_)
+            | Body::Undo(_) => Prompt::default(),
         };
         let (shutdown, compact, purse) = (prompt.shutdown.clone(), prompt.compact.clone(), paid_by(&letter.body));
         let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
@@ -314,6 +318,10 @@ impl Actor {
         for ask in self.rt.store.asks(Some(&self.row.root)).await?.iter().filter(|ask| ask.session == self.row.id) {
             self.hub().publish(&self.row.root, &asked_event(ask));
         }
+        let post = self.lost_jobs();
+        if !post.is_empty() {
+            self.commit(Batch { post, ..Batch::default() }).await?;
+        }
         let spent = self.attempts() >= ATTEMPTS;
         let (again, cut_off): (Vec<_>, Vec<_>) = self
             .view
@@ -381,7 +389,9 @@ fn paid_by(body: &Body) -> Option<Purse> {
     match body {
         Body::Prompt(prompt) => prompt.purse.clone(),
         Body::Completion(finished) => finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false }),
-        Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) => None,
+        Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) | Body::Undo(_) => {
+            None
+        }
     }
 }
 

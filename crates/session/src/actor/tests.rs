@@ -41,6 +41,7 @@ fn runtime() -> Runtime {
         limits: config::Limits::default(),
         processes: Arc::new(NoProcesses),
         outputs: std::env::temp_dir(),
+        journal: std::env::temp_dir().join("convoke-test-journal"),
         between: Between::default(),
         worktrees: tools::worktree::Settings::default(),
     })

@@ -49,6 +49,7 @@ pub(crate) fn weight(entry: &Entry) -> u64 {
         Entry::Reply(reply) => llm::estimate(reply.parts.iter().map(reply_size).sum()),
         Entry::Result(result) => llm::estimate(result.output.len()),
         Entry::Notice(notice) => llm::estimate(notice.text.len()),
+        Entry::Undo(undone) => crate::undo::notice(undone).map_or(0, |text| llm::estimate(text.len())),
         Entry::Started(_)
         | Entry::Waiting(_)
         | Entry::Compaction(_)

@@ -1,7 +1,7 @@
 //! What stands beside a summary: facts from the store that no summary may lose, and how a model is told both.
 
 use proto::entry::Compaction;
-use proto::{SessionId, Status, Todo};
+use proto::{Job, SessionId, Status, Todo};
 use std::fmt::Write;
 
 /// Children and questions that are named; more are counted.
@@ -17,6 +17,7 @@ pub(crate) struct Standing<'a> {
     /// The permission mode, when it is not the usual one.
     pub(crate) mode: Option<&'a str>,
     pub(crate) loaded: &'a [String],
+    pub(crate) jobs: Vec<&'a Job>,
 }
 
 #[derive(Debug)]
@@ -52,6 +53,12 @@ impl Standing<'_> {
         }
         if let Some(mode) = self.mode {
             writeln!(text, "Your permission mode is `{mode}`.").ok();
+        }
+        if !self.jobs.is_empty() {
+            text.push_str("Commands you have started in the background:\n");
+            for job in &self.jobs {
+                line(&mut text, &format!("`{}`: `{}`, with its output in `{}`", job.id, job.command, job.file));
+            }
         }
         if !self.loaded.is_empty() {
             writeln!(text, "Tools you have loaded: {}.", self.loaded.join(", ")).ok();

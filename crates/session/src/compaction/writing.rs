@@ -59,6 +59,7 @@ fn add(pieces: &mut Vec<(&'static str, String)>, entry: &Entry) {
         }
         Entry::Result(result) => pieces.push(("result", result.output.clone())),
         Entry::Notice(notice) => pieces.push(("runtime", notice.text.clone())),
+        Entry::Undo(undone) => pieces.extend(crate::undo::notice(undone).map(|text| ("runtime", text))),
         Entry::Started(_)
         | Entry::Waiting(_)
         | Entry::Compaction(_)

@@ -8,7 +8,7 @@ use proto::entry::{
     Text, Waiting,
 };
 use proto::letter::{Abort, InputPart, Prompt, Reason, Sender, Switch};
-use proto::{Body, CallId, Outcome, RunId, SessionId, Status, Usage};
+use proto::{Body, CallId, Job, JobId, JobNews, Outcome, RunId, SessionId, Status, Usage};
 
 fn run(name: &str) -> RunId {
     RunId::parse(name).unwrap()
@@ -184,6 +184,36 @@ fn what_came_since_the_last_reply_counts() {
     check(&log, &[], Next::CallModel);
     log.push(Entry::Notice(proto::entry::Notice { text: "x".repeat(400) }));
     check(&log, &[], Next::Compact);
+}
+
+#[test]
+fn a_job_is_known_from_its_call_until_its_end_is_told_and_through_summaries() {
+    let job = |name: &str| Job { id: JobId::parse(name).unwrap(), command: "make".into(), file: "out".into() };
+    let news = |call: &str, name: &str, over| {
+        let Entry::Result(mut result) = settled(call) else { unreachable!() };
+        result.data = serde_json::value::to_raw_value(&JobNews { job: job(name), over }).ok();
+        Entry::Result(result)
+    };
+    let known = |log: &[Entry]| {
+        let view = View::of((1..).zip(log));
+        view.jobs().map(|job| job.id.to_string()).collect::<Vec<_>>()
+    };
+    let calls = ["call_1", "call_2", "call_3"].map(|call| (call, Decision::Run));
+    let mut log = vec![input("run_1", false), reply("", &calls, 9)];
+    log.extend([news("call_1", "job_1", false), news("call_2", "job_2", false)]);
+    assert_eq!(known(&log), ["job_1", "job_2"]);
+    log.push(news("call_3", "job_2", true));
+    assert_eq!(known(&log), ["job_1"]);
+    let carried = Some(View::of((1..).zip(&log)).carried());
+    let summed = Entry::Compaction(Compaction { state: CompactionState::Done, carried, ..Compaction::default() });
+    assert_eq!(known(&[summed]), ["job_1"]);
+    let mut fork = View::of((1..).zip(&log));
+    fork.disown_jobs(4);
+    assert_eq!(fork.jobs().count(), 0);
+    let Entry::Input(mut end) = input("run_1", false) else { unreachable!() };
+    end.letter = job("job_1").id.end();
+    log.push(Entry::Input(end));
+    assert_eq!(known(&log), [""; 0]);
 }
 
 #[test]

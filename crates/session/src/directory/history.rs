@@ -23,9 +23,12 @@ pub(super) async fn page(
     redact: &Redact<'_>,
 ) -> Result<History, Error> {
     let limit = input.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
+    let undone = crate::undo::at(store, &session.id, session.undone).await?;
+    // What was undone is not shown.
+    let counts = |stored: &Stored| undone.as_ref().is_none_or(|undone| !undone.sets_aside(stored.seq));
     let read = match input.after {
-        Some(after) => forwards(store, session, after, input, limit).await?,
-        None => backwards(store, session, input, limit).await?,
+        Some(after) => forwards(store, session, after, input, limit, &counts).await?,
+        None => backwards(store, session, input, limit, &counts).await?,
     };
     Ok(finish(session, input, read, limit, redact))
 }
@@ -41,15 +44,25 @@ struct Read {
     newest_first: bool,
 }
 
-async fn backwards(store: &dyn Store, session: &Session, input: &HistoryInput, limit: usize) -> Result<Read, Error> {
+/// Whether an entry is shown.
+type Counts<'a> = dyn Fn(&Stored) -> bool + Send + Sync + 'a;
+
+async fn backwards(
+    store: &dyn Store,
+    session: &Session,
+    input: &HistoryInput,
+    limit: usize,
+    counts: &Counts<'_>,
+) -> Result<Read, Error> {
     let mut before = input.before.unwrap_or(u64::MAX);
     // Newest chunk first; put in order at the end.
     let (mut chunks, mut messages, mut scanned) = (Vec::new(), 0, 0);
     let older = loop {
-        let chunk = store.entries(&session.id, Span::Before { seq: before, limit: CHUNK }).await?;
+        let mut chunk = store.entries(&session.id, Span::Before { seq: before, limit: CHUNK }).await?;
         let whole = chunk.len() == CHUNK;
         before = chunk.first().map_or(before, |first| first.seq);
         scanned += chunk.len();
+        chunk.retain(counts);
         messages += count(&chunk, input.include_tools);
         chunks.push(chunk);
         if !whole {
@@ -72,6 +85,7 @@ async fn forwards(
     after: u64,
     input: &HistoryInput,
     limit: usize,
+    counts: &Counts<'_>,
 ) -> Result<Read, Error> {
     let before = input.before.unwrap_or(u64::MAX);
     let (mut entries, mut last, mut messages) = (Vec::<Stored>::new(), after, 0);
@@ -79,7 +93,7 @@ async fn forwards(
         let chunk = store.entries(&session.id, Span::After { seq: last, limit: CHUNK }).await?;
         let whole = chunk.len() == CHUNK;
         last = chunk.last().map_or(last, |stored| stored.seq);
-        let chunk: Vec<Stored> = chunk.into_iter().take_while(|stored| stored.seq < before).collect();
+        let chunk: Vec<Stored> = chunk.into_iter().take_while(|stored| stored.seq < before).filter(counts).collect();
         messages += count(&chunk, input.include_tools);
         entries.extend(chunk);
         // One more than asked for, so that the last one of the page has its results.

@@ -3,6 +3,7 @@
 //! Nothing is written here. Children and letters are prepared, and the commit of the call makes them exist: a crash leaves
 //! either the call's outcome with all that follows from it, or neither.
 
+mod background;
 mod board;
 pub(crate) mod conversation;
 pub(crate) mod mail;

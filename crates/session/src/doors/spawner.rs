@@ -441,6 +441,7 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         stopped: false,
         worktree: None,
         attempt_seq: 0,
+        undone: 0,
         id,
     }
 }

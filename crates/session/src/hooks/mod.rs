@@ -209,6 +209,7 @@ impl Hooks {
             timeout: Duration::from_millis(hung.hook.timeout_ms),
             limit: LONGEST,
             spill: None,
+            live: None,
             confine: None,
             input: Some(input),
         };

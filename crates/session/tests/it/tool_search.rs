@@ -20,7 +20,7 @@ fn system(received: &Received) -> String {
     received.body()["messages"][0]["content"].as_str().unwrap().to_owned()
 }
 
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 17] = [
     "read",
     "list",
     "glob",
@@ -34,6 +34,7 @@ const SHOWN: [&str; 16] = [
     "agent",
     "send_message",
     "plan_enter",
+    "question",
     "todowrite",
     "sessions_send",
     "tool_search",
@@ -61,7 +62,7 @@ async fn deferred_tools_are_named_until_they_are_searched_for() {
     let requests = world.fake.requests();
     assert_eq!(listed(&requests[0]), SHOWN);
     assert!(system(&requests[0]).ends_with(
-        "before you call it: todoread, sessions_list, sessions_history, sessions_spawn, sessions_yield, session_status, subagents, \
+        "before you call it: jobs, todoread, sessions_list, sessions_history, sessions_spawn, sessions_yield, session_status, subagents, \
          agents_list, list_peers, board_add, board_list, board_claim, board_update, \
          enter_worktree, exit_worktree."
     ));

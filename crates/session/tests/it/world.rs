@@ -174,6 +174,7 @@ impl World {
                     let items: Vec<String> = list.items.iter().map(ToString::to_string).collect();
                     writeln!(out, "todo    {}", items.join("; ")).unwrap();
                 }
+                Entry::Undo(undone) => writeln!(out, "undo    back to {}", undone.to).unwrap(),
                 Entry::Waiting(_) | Entry::Compaction(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
             }
         }
@@ -258,6 +259,7 @@ fn runtime(
         limits: limits.clone(),
         processes: processes.clone(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
+        journal: journal(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
         hooks: hooks.clone(),
@@ -273,6 +275,11 @@ fn runtime(
         },
         worktrees: tools::worktree::Settings::default(),
     })
+}
+
+/// Where it is kept what files were.
+pub(crate) fn journal() -> std::path::PathBuf {
+    std::env::temp_dir().join("convoke-test-journal")
 }
 
 /// Ids differ from run to run.

@@ -124,6 +124,7 @@ pub(super) fn root(name: &str) -> Session {
         stopped: false,
         worktree: None,
         attempt_seq: 0,
+        undone: 0,
         id,
     }
 }

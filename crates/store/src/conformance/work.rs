@@ -105,6 +105,12 @@ fn ask(session: &Session, created: i64) -> Ask {
         until: 99,
         reply: None,
         to: None,
+        questions: vec![proto::Question {
+            question: "Which one?".into(),
+            header: None,
+            options: Vec::new(),
+            multiple: true,
+        }],
     }
 }
 

@@ -476,6 +476,7 @@ fn change_row(session: &mut Session, change: &RowChange) {
     set(&mut session.policy, &change.policy);
     set(&mut session.stopped, &change.stopped);
     set(&mut session.base, &change.base);
+    set(&mut session.undone, &change.undone);
     set(&mut session.activity, &change.activity);
     set(&mut session.ended, &change.ended);
     set(&mut session.context_tokens, &change.context_tokens);

@@ -232,6 +232,7 @@ impl Desk<'_> {
             ("worktree", worktree),
             ("title", words(&row.title)),
             ("policy", words(&row.policy)),
+            ("undone", row.undone.map(|seq| Value::Integer(int(seq)))),
             ("stopped", row.stopped.map(|stopped| Value::Integer(stopped.into()))),
             ("activity", row.activity.map(Value::Integer)),
             ("started", row.started.map(Value::Integer)),
@@ -403,9 +404,9 @@ impl Desk<'_> {
         self.run(
             "INSERT INTO sessions (n, id, key, owner, agent, model, parent, root, tree, depth, path, kind, driver, mode,
                  title, label, cwd, policy, fork_of, fork_seq, archived, status, run, created, activity, started, ended,
-                 cleanup, name, stopped, worktree)
+                 cleanup, name, stopped, worktree, undone)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
+                 ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)",
             params![
                 n,
                 session.id.as_str(),
@@ -438,6 +439,7 @@ impl Desk<'_> {
                 session.name,
                 session.stopped,
                 session.worktree.as_ref().map(json).transpose()?,
+                int(session.undone),
             ],
         )?;
         Ok(())

@@ -24,6 +24,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006.sql"),
     include_str!("migrations/0007.sql"),
     include_str!("migrations/0008.sql"),
+    include_str!("migrations/0009.sql"),
 ];
 
 /// "cnvk": says whose database a file is.
@@ -98,11 +99,13 @@ pub(super) fn writer(place: &Place) -> Result<Connection> {
     let fresh = is_fresh(place, &connection)?;
     refuse_newer(place, &connection)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
+    // A page that goes into the log is compared with each of its copies there, and small commits write the same few
+    // pages over and over: at 4,000 pages a session's step took a quarter more work than at the log's start.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA fullfsync = ON;
          PRAGMA cache_size = -2048;
-         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA wal_autocheckpoint = 1000;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     migrate(&connection)?;

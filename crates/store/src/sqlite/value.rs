@@ -57,7 +57,7 @@ pub(super) fn text_or_null<'r>(row: &'r Row<'_>, column: usize) -> Result<Option
 pub(super) const SESSION: &str = "SELECT s.id, s.key, s.owner, s.agent, s.model, s.parent, s.root, s.depth, s.path, s.kind, s.driver, s.mode, \
      s.title, s.label, s.cwd, s.policy, s.fork_of, s.fork_seq, s.archived, s.status, s.run, s.created, s.activity, \
      s.started, s.ended, h.seq, h.base, h.pending, h.epoch, h.context_tokens, h.attempts, h.attempt_seq, \
-     h.input, h.output, h.cache_read, h.cache_write, h.cost, s.cleanup, s.name, s.stopped, s.worktree \
+     h.input, h.output, h.cache_read, h.cache_write, h.cost, s.cleanup, s.name, s.stopped, s.worktree, s.undone \
      FROM sessions s JOIN heads h ON h.n = s.n ";
 
 pub(super) fn session(row: &Row<'_>) -> Result<Session> {
@@ -101,6 +101,7 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
         name: row.get(38)?,
         stopped: row.get(39)?,
         worktree: text_or_null(row, 40)?.map(from_json).transpose()?,
+        undone: unsigned(row, 41)?,
     })
 }
 

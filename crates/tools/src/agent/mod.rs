@@ -61,6 +61,7 @@ impl Tool for Agent {
 
     fn spec(&self) -> Spec {
         Spec::of::<Args>("agent", include_str!("prompt.md"))
+            .lasting()
             .again()
             .aliases(&["Agent"])
             .permission("task")

@@ -5,6 +5,7 @@ mod patch;
 mod tests;
 
 use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::journal::Page;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx};
 use async_trait::async_trait;
 use patch::Change;
@@ -58,8 +59,9 @@ impl Tool for ApplyPatch {
             files::permitted(&files::accesses("edit", place, Purpose::Write, cx), cx)?;
             cx.processes.give_way(place);
         }
-        let (seen, worktree) = (Arc::clone(&cx.files), cx.worktree.clone());
-        let (text, facts) = files::blocking("apply_patch", move || apply(&changes, &places, &worktree, &seen)).await?;
+        let (seen, page, worktree) = (Arc::clone(&cx.files), cx.page(), cx.worktree.clone());
+        let apply = move || apply(&changes, &places, &worktree, &seen, &page);
+        let (text, facts) = files::blocking("apply_patch", apply).await?;
         Ok(Output::text(text).with(&facts))
     }
 }
@@ -75,7 +77,13 @@ struct Write {
     told: String,
 }
 
-fn apply(changes: &[Change], places: &Places, worktree: &Path, seen: &Seen) -> Result<(String, Facts), Error> {
+fn apply(
+    changes: &[Change],
+    places: &Places,
+    worktree: &Path,
+    seen: &Seen,
+    page: &Page,
+) -> Result<(String, Facts), Error> {
     let _alone = seen.writing();
     let mut writes: Vec<Write> = Vec::new();
     for change in changes {
@@ -88,7 +96,7 @@ fn apply(changes: &[Change], places: &Places, worktree: &Path, seen: &Seen) -> R
     // Everything fits: from here on only the disk can say no.
     let (mut told, mut changed) = (String::new(), Vec::new());
     for write in &writes {
-        if let Err(error) = write.carry_out(seen) {
+        if let Err(error) = write.carry_out(seen, page) {
             let done = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
             return Err(Error::tell(format!("{error}; changed before that: {done}")));
         }
@@ -100,14 +108,15 @@ fn apply(changes: &[Change], places: &Places, worktree: &Path, seen: &Seen) -> R
 }
 
 impl Write {
-    fn carry_out(&self, seen: &Seen) -> Result<(), Error> {
-        match &self.bytes {
-            Some(bytes) => {
-                let stamp = files::save(&self.path, bytes, self.before.as_ref())?;
+    fn carry_out(&self, seen: &Seen, page: &Page) -> Result<(), Error> {
+        match (&self.bytes, &self.before) {
+            (Some(bytes), before) => {
+                let stamp = files::save(&self.path, bytes, before.as_ref(), page)?;
                 seen.note(&self.path, stamp);
                 Ok(())
             }
-            None => files::remove(&self.path),
+            (None, Some(before)) => files::remove(&self.path, before, 0, page),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `bash`: one shell command, to its end.
+//! `bash`: one shell command, to its end or in the background.
 
 mod prefix;
 mod reach;
@@ -9,6 +9,7 @@ use crate::files::{self, Purpose};
 use crate::process::{self, Command, Finished};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
+use proto::JobNews;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek, SeekFrom};
@@ -19,6 +20,8 @@ pub struct Bash;
 
 const DEFAULT_TIMEOUT: u64 = 120_000;
 const MAX_TIMEOUT: u64 = 600_000;
+/// The longest life of a job: whatever a session forgot is gone the next day.
+const MAX_JOB: u64 = 24 * 3_600_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
@@ -29,14 +32,14 @@ pub struct Args {
     #[serde(default)]
     #[expect(dead_code, reason = "for readers of the transcript; nothing acts on it")]
     description: Option<String>,
-    /// Milliseconds it may take: 120000 unless given, 600000 at most.
+    /// Milliseconds it may take: 120000 unless given, 600000 at most. In the background a day, unless given.
     #[serde(default, deserialize_with = "tolerant::number", alias = "timeoutMs", alias = "timeout_ms")]
     #[schemars(with = "Option<u64>")]
     timeout: Option<u64>,
     /// The folder to run it in; the working directory unless given.
     #[serde(default, alias = "work_dir", alias = "workDir", alias = "cwd", alias = "path")]
     workdir: Option<String>,
-    /// Not available yet: leave it out.
+    /// Start it and go on: for servers and long work. You are told when it ends; its output goes to a file.
     #[serde(default, deserialize_with = "tolerant::truth", alias = "run_in_background")]
     background: bool,
 }
@@ -62,7 +65,7 @@ impl Tool for Bash {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("bash", include_str!("prompt.md")).aliases(&["Bash"])
+        Spec::of::<Args>("bash", include_str!("prompt.md")).lasting().aliases(&["Bash"])
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
@@ -73,11 +76,11 @@ impl Tool for Bash {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        if args.background {
-            return Err(Error::tell("background commands are not available yet: run it without `background`"));
-        }
         if args.command.trim().is_empty() {
             return Err(Error::tell("`command` is empty"));
+        }
+        if args.background {
+            return start(&args, cx).await;
         }
         let spill = output::file(cx);
         let finished = cx.processes.run(args.command(cx, &spill), &cx.cancel).await.map_err(broken)?;
@@ -102,7 +105,8 @@ impl Args {
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout.unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT))
+        let (usual, most) = if self.background { (MAX_JOB, MAX_JOB) } else { (DEFAULT_TIMEOUT, MAX_TIMEOUT) };
+        Duration::from_millis(self.timeout.unwrap_or(usual).clamp(1, most))
     }
 
     fn command(&self, cx: &ToolCx, spill: &Path) -> Command {
@@ -115,10 +119,23 @@ impl Args {
             timeout: self.timeout(),
             limit: output::MAX_BYTES,
             spill: Some(spill.to_owned()),
+            live: Some(cx.live.clone()),
             confine: cx.confine.clone(),
             input: None,
         }
     }
+}
+
+/// Starts it as a job, which is answered at once.
+async fn start(args: &Args, cx: &ToolCx) -> Result<Output, Error> {
+    let command = Command { limit: 0, spill: None, live: None, ..args.command(cx, Path::new("")) };
+    let job = cx.background.start(command, &args.command).await.map_err(|error| Error::tell(error.message))?;
+    let text = format!(
+        "The job `{}` runs in the background, and you are told when it ends. What it prints goes to `{}`: look at it with \
+         `read` and an offset, or with `jobs`, which also stops it.",
+        job.id, job.file
+    );
+    Ok(Output::text(text).with(&JobNews { job, over: false }))
 }
 
 fn broken(error: process::Error) -> Error {

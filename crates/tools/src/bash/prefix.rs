@@ -43,8 +43,15 @@ const EXACT: &[&str] = &[
     "ssh", "stdbuf", "su", "sudo", "tee", "time", "timeout", "watch", "wget", "xargs", "zsh",
 ];
 
-/// What an "always" for this command allows: its stable beginning, such as `git status *`.
+/// What an "always" for this command allows: its stable beginning, such as `git status *`. Nothing where that would be
+/// exactly this command and it has wildcards of its own: as a rule they would allow more than was asked.
 pub(super) fn prefix(command: &str) -> String {
+    let prefix = beginning(command);
+    let exact = prefix == command.trim();
+    if exact && prefix.contains(['*', '?']) { String::new() } else { prefix }
+}
+
+fn beginning(command: &str) -> String {
     let whole = command.trim().to_owned();
     let words: Vec<&str> = whole.split_whitespace().collect();
     let Some(name) = words.first() else { return whole };
@@ -85,6 +92,9 @@ mod tests {
             ("sudo ls", "sudo ls"),
             ("X=1 make", "X=1 make"),
             ("git status; rm x", "git status; rm x"),
+            ("ls *.rs", "ls *"),
+            ("rm -rf *", ""),
+            ("find . -name '?.o'", ""),
         ] {
             assert_eq!(prefix(text), expected, "{text}");
         }

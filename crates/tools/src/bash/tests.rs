@@ -57,7 +57,7 @@ fn a_folder_outside_is_asked_for() {
 async fn what_cannot_be_run_is_told() {
     let place = Place::new();
     let error = place.call(&Bash, json!({"command": "ls", "background": true})).await.unwrap_err();
-    assert!(error.contains("not available yet"), "{error}");
+    assert!(error.contains("No session context"), "{error}");
     assert!(place.call(&Bash, json!({"command": " "})).await.unwrap_err().contains("empty"));
     let error = place.call(&Bash, json!({"cmd": 3})).await.unwrap_err();
     assert!(error.contains("do not fit at `cmd`") && error.contains("\"properties\""), "{error}");

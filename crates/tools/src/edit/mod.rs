@@ -5,6 +5,7 @@ mod replace;
 mod tests;
 
 use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::journal::Page;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -58,13 +59,13 @@ impl Tool for Edit {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
         files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
-        let (seen, shown) = (Arc::clone(&cx.files), files::relative(&path, &cx.worktree));
-        let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen)).await?;
+        let (seen, page, shown) = (Arc::clone(&cx.files), cx.page(), files::relative(&path, &cx.worktree));
+        let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen, &page)).await?;
         Ok(Output::text(text).with(&facts))
     }
 }
 
-fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen) -> Result<(String, Facts), Error> {
+fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen, page: &Page) -> Result<(String, Facts), Error> {
     let _alone = seen.writing();
     let before = files::regular(path)?;
     let tell = |why: &str| Error::tell(format!("`{}` {why}", path.display()));
@@ -79,7 +80,7 @@ fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen) -> Result<(String, F
     let text = Text::decode(bytes).ok_or_else(|| tell("is not UTF-8 text and cannot be edited here: use `bash`"))?;
     let (old, new) = (text.adopt(&args.old_string), text.adopt(&args.new_string));
     let body = replace::replace(&text.body, &old, &new, args.replace_all)?;
-    let stamp = files::save(path, &text.encode(&body), Some(&before))?;
+    let stamp = files::save(path, &text.encode(&body), Some(&before), page)?;
     seen.note(path, stamp);
     Ok(describe(path, shown, &text.body, &body))
 }

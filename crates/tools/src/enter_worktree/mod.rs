@@ -27,7 +27,11 @@ impl Tool for EnterWorktree {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("enter_worktree", include_str!("prompt.md")).aliases(&["EnterWorktree"]).json().defer()
+        Spec::of::<Args>("enter_worktree", include_str!("prompt.md"))
+            .lasting()
+            .aliases(&["EnterWorktree"])
+            .json()
+            .defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -48,7 +48,12 @@ impl Tool for ExitWorktree {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("exit_worktree", include_str!("prompt.md")).again().aliases(&["ExitWorktree"]).json().defer()
+        Spec::of::<Args>("exit_worktree", include_str!("prompt.md"))
+            .lasting()
+            .again()
+            .aliases(&["ExitWorktree"])
+            .json()
+            .defer()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -114,6 +114,14 @@ pub(crate) fn regular(path: &Path) -> Result<Metadata, Error> {
     Ok(found)
 }
 
+/// What is there, if anything is.
+pub(crate) fn found(path: &Path) -> io::Result<Option<Metadata>> {
+    match handle::look(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 fn plain(path: &Path, found: &Metadata) -> Result<(), Error> {
     if found.is_dir() {
         return Err(Error::tell(format!("`{}` is a directory: use `list` to see what is in it", path.display())));

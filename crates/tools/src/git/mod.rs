@@ -88,6 +88,7 @@ impl Git {
             timeout,
             limit: ANSWER,
             spill: None,
+            live: None,
             confine: None,
             // With an input, if an empty one, warnings do not get between the lines of an answer.
             input: Some(String::new()),

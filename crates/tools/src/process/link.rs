@@ -346,7 +346,7 @@ impl Call {
     }
 
     async fn follow(self, order: Vec<u8>, command: &Command, cancel: &CancellationToken) -> Result<Finished, Error> {
-        let mut collector = Collector::new(command.limit, command.spill.clone());
+        let mut collector = Collector::new(command.limit, command.spill.clone()).live(command.live.clone());
         let end = CancellationToken::new();
         let (stop, report) = {
             let limit = tokio::time::sleep(command.timeout);

@@ -22,6 +22,7 @@ mod collect;
 mod confined;
 mod env;
 mod link;
+mod live;
 mod reaper;
 mod runner;
 mod tree;
@@ -29,6 +30,7 @@ mod wire;
 
 pub use env::{clean_env, shell};
 pub use link::Reaper;
+pub use live::{Glimpse, Live};
 pub use reaper::reaper_main;
 pub use runner::runner_main;
 
@@ -67,6 +69,8 @@ pub struct Command {
     pub limit: usize,
     /// The file that gets the whole output when it is longer than `limit`.
     pub spill: Option<PathBuf>,
+    /// Where it is shown while it is printed.
+    pub live: Option<Live>,
     /// What it is kept in; nothing unless given.
     pub confine: Option<Arc<Confine>>,
     /// What it reads from its standard input; nothing unless given. With it, standard error is kept apart from the

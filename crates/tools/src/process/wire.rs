@@ -179,6 +179,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             limit: 0,
             spill: None,
+            live: None,
             confine: None,
             input: None,
         }

@@ -3,17 +3,23 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-pub(super) struct Lines {
+pub(crate) struct Lines {
     reader: BufReader<File>,
+    whole: bool,
 }
 
 impl Lines {
-    pub(super) fn new(reader: BufReader<File>) -> Self {
-        Self { reader }
+    pub(crate) fn new(reader: BufReader<File>) -> Self {
+        Self { reader, whole: true }
+    }
+
+    /// Whether the last line had an end: one that is still being written has none.
+    pub(crate) fn whole(&self) -> bool {
+        self.whole
     }
 
     /// The next line without its end, cut after `limit` characters; bytes that are no text are replaced.
-    pub(super) fn next(&mut self, limit: usize) -> io::Result<Option<String>> {
+    pub(crate) fn next(&mut self, limit: usize) -> io::Result<Option<String>> {
         // A character has up to four bytes, and one more tells that there is more.
         let keep = limit * 4 + 4;
         let mut kept = Vec::new();
@@ -23,13 +29,14 @@ impl Lines {
             if chunk.is_empty() {
                 break;
             }
-            any = true;
+            (any, self.whole) = (true, false);
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let part = &chunk[..end.unwrap_or(chunk.len())];
             kept.extend_from_slice(&part[..part.len().min(keep - kept.len())]);
             let used = part.len() + usize::from(end.is_some());
             self.reader.consume(used);
             if end.is_some() {
+                self.whole = true;
                 break;
             }
         }

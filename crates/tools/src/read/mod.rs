@@ -1,6 +1,6 @@
 //! `read`: a text file, or a part of it, with line numbers; an image or a PDF to look at.
 
-mod lines;
+pub(crate) mod lines;
 #[cfg(test)]
 mod tests;
 

@@ -38,7 +38,7 @@ impl Tool for SendMessage {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("send_message", include_str!("prompt.md")).again().aliases(&["SendMessage"]).json()
+        Spec::of::<Args>("send_message", include_str!("prompt.md")).lasting().again().aliases(&["SendMessage"]).json()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -66,7 +66,7 @@ impl Tool for SessionsSend {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("sessions_send", include_str!("prompt.md")).again().json().waits()
+        Spec::of::<Args>("sessions_send", include_str!("prompt.md")).lasting().again().json().waits()
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {

@@ -24,6 +24,7 @@ impl Tool for SessionsSpawn {
 
     fn spec(&self) -> Spec {
         Spec::of::<Args>("sessions_spawn", include_str!("prompt.md"))
+            .lasting()
             .again()
             .permission("sessions_spawn")
             .json()

@@ -42,7 +42,7 @@ impl Tool for Task {
     type Args = Args;
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>("task", include_str!("prompt.md")).again().aliases(&["Task"]).waits()
+        Spec::of::<Args>("task", include_str!("prompt.md")).lasting().again().aliases(&["Task"]).waits()
     }
 
     fn describe(&self, audience: &Audience) -> Option<String> {

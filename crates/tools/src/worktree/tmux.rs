@@ -41,6 +41,7 @@ async fn tmux(processes: &dyn Processes, args: &[&str]) -> Option<String> {
         timeout: LIMIT,
         limit: 64 << 10,
         spill: None,
+        live: None,
         confine: None,
         input: Some(String::new()),
     };

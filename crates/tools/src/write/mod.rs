@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::journal::Page;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx};
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -39,20 +40,20 @@ impl Tool for Write {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
         files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
-        let seen = Arc::clone(&cx.files);
         cx.processes.give_way(&path);
-        files::blocking("write", move || write(&path, &args.content, &seen)).await.map(Output::text)
+        let (seen, page) = (Arc::clone(&cx.files), cx.page());
+        files::blocking("write", move || write(&path, &args.content, &seen, &page)).await.map(Output::text)
     }
 }
 
-fn write(path: &Path, content: &str, seen: &Seen) -> Result<String, Error> {
+fn write(path: &Path, content: &str, seen: &Seen, page: &Page) -> Result<String, Error> {
     let _alone = seen.writing();
     let before = existing(path)?;
     let style = match &before {
         Some(before) => style(path, before, seen)?,
         None => Text::default(),
     };
-    let stamp = files::save(path, &style.encode(content), before.as_ref())?;
+    let stamp = files::save(path, &style.encode(content), before.as_ref(), page)?;
     seen.note(path, stamp);
     let what = if before.is_some() { "replaced" } else { "made" };
     let lines = content.lines().count();

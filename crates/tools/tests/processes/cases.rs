@@ -1,7 +1,7 @@
 //! What is promised about commands and their ends.
 
 use crate::support::{Place, block_on, start_gateway, text, within};
-use convoke_tools::process::{Command, Error, Finished, Processes, Reaper};
+use convoke_tools::process::{Command, Error, Finished, Live, Processes, Reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("whoever_is_ended_puts_things_in_order_first", whoever_is_ended_puts_things_in_order_first),
     ("whoever_does_not_want_to_end_is_ended", whoever_does_not_want_to_end_is_ended),
     ("long_output_is_bounded_and_saved", long_output_is_bounded_and_saved),
+    ("what_is_printed_is_seen_before_the_end", what_is_printed_is_seen_before_the_end),
     ("the_environment_is_exactly_what_was_given", the_environment_is_exactly_what_was_given),
     ("no_descriptor_is_inherited", no_descriptor_is_inherited),
     ("a_script_that_signals_its_group_ends_only_itself", a_script_that_signals_its_group_ends_only_itself),
@@ -202,6 +203,23 @@ fn long_output_is_bounded_and_saved() {
     let saved = std::fs::read(place.file("outputs/call.txt")).unwrap();
     assert_eq!(saved.len(), 5_000_004);
     assert!(saved.ends_with(b"xend\n"));
+}
+
+fn what_is_printed_is_seen_before_the_end() {
+    let place = Place::new();
+    let live = Live::default();
+    let command = place.bash("echo hello; while ! [ -e seen ]; do sleep 0.01; done; printf there");
+    let command = Command { live: Some(live.clone()), ..command };
+    let finished = block_on(async {
+        let cancel = CancellationToken::new();
+        let run = place.reaper.run(command, &cancel);
+        let look = async {
+            assert_eq!(live.next().await.text, "hello\n");
+            std::fs::write(place.dir.path().join("seen"), "").unwrap();
+        };
+        tokio::join!(run, look).0.unwrap()
+    });
+    assert_eq!((text(&finished).as_str(), live.rest().unwrap().text.as_str()), ("hello\nthere", "there"));
 }
 
 fn the_environment_is_exactly_what_was_given() {

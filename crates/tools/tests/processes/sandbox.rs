@@ -181,6 +181,7 @@ fn command(reaper: &Reaper, confine: Confine, script: &str) -> Command {
         timeout: Duration::from_secs(20),
         limit: 50 << 10,
         spill: None,
+        live: None,
         confine: Some(Arc::new(confine)),
         input: None,
     }

@@ -32,6 +32,7 @@ impl Place {
             timeout: Duration::from_secs(20),
             limit: 50 << 10,
             spill: None,
+            live: None,
             confine: None,
             input: None,
         }
@@ -61,6 +62,7 @@ impl Place {
             agent: "build".into(),
             worktree: dir.clone(),
             outputs: dir.join("outputs"),
+            journal: convoke_tools::journal::Journal::of(&dir.join("journal"), &proto::SessionId::new()),
             dir,
             cancel: CancellationToken::new(),
             leave: Arc::new(convoke_tools::door::Freely),
@@ -69,6 +71,7 @@ impl Place {
             directory: Arc::new(convoke_tools::doors::Closed),
             office: Arc::new(convoke_tools::doors::Closed),
             board: Arc::new(convoke_tools::doors::Closed),
+            background: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
@@ -78,6 +81,7 @@ impl Place {
             },
             confine: None,
             todo: Arc::default(),
+            live: convoke_tools::process::Live::default(),
         };
         let input = serde_json::value::to_raw_value(&input).unwrap();
         let output = convoke_tools::find("bash").unwrap().run(&input, &cx).await;
@@ -127,6 +131,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
         timeout: Duration::from_secs(60),
         limit: 1024,
         spill: None,
+        live: None,
         confine: None,
         input: None,
     };

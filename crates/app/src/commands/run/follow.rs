@@ -2,7 +2,7 @@
 //! one dies. The run itself needs none of this; it goes on in the store whoever watches.
 
 use super::output::Output;
-use super::person::Person;
+use super::person::{Person, Said};
 use crate::failure::{Failure, INTERRUPTED, cannot};
 use crate::home::Home;
 use crate::reach::reach;
@@ -10,8 +10,8 @@ use client::{Client, Events, Watch};
 use proto::event::Seen;
 use proto::letter::AskReply;
 use proto::methods::{
-    AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply, WaitInput,
-    WaitStatus, Waited,
+    AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply,
+    QuestionAnswer, QuestionsList, QuestionsReply, WaitInput, WaitStatus, Waited,
 };
 use proto::{AskId, Code, Entry, Error, RunId, SessionId, Usage};
 use std::collections::HashSet;
@@ -149,7 +149,10 @@ impl Follow {
                 event = events.next() => self.take(event?).await?,
                 waited = &mut wait => break waited?,
                 () = self.interrupts.next() => self.interrupt().await?,
-                (ask, reply, message) = said(&mut self.person) => self.send(ask, reply, message).await?,
+                said = said(&mut self.person) => match said {
+                    Said::Leave(ask, reply, message) => self.send(ask, reply, message).await?,
+                    Said::Answers(answer) => self.send_answers(answer).await?,
+                },
             }
         };
         self.see_the_rest(&mut events).await?;
@@ -209,6 +212,17 @@ impl Follow {
                     None => self.reply(ask_id.clone()).await,
                 }
             }
+            Seen::Question { id, .. } if !self.asked.insert(id.clone()) => Ok(()),
+            Seen::Question { id, questions, .. } => {
+                self.output.event(&seen);
+                match &mut self.person {
+                    Some(person) => {
+                        person.wonder(id.clone(), questions.clone());
+                        Ok(())
+                    }
+                    None => self.nobody_knows(id.clone()).await,
+                }
+            }
             _ => {
                 self.output.event(&seen);
                 Ok(())
@@ -241,7 +255,19 @@ impl Follow {
             };
             self.take(Some((None, seen))).await?;
         }
+        let input = AsksInput { reference: Some(self.session.to_string()) };
+        for open in self.client.call::<QuestionsList>(input).await?.questions {
+            let (id, session_id, agent, questions) = (open.id, open.session_id, open.agent, open.questions);
+            self.take(Some((None, Seen::Question { id, session_id, agent, questions }))).await?;
+        }
         Ok(())
+    }
+
+    /// A question that no policy can answer: the model is told so, and goes on.
+    async fn nobody_knows(&mut self, id: AskId) -> Result<(), client::Error> {
+        self.output.note("  not answered, because nobody is there to ask");
+        let message = Some(HEADLESS.to_owned());
+        self.send_answers(QuestionAnswer { id, answers: Vec::new(), reject: true, message }).await
     }
 
     async fn reply(&mut self, ask_id: AskId) -> Result<(), client::Error> {
@@ -256,15 +282,33 @@ impl Follow {
     }
 
     async fn send(&mut self, ask_id: AskId, reply: AskReply, message: Option<String>) -> Result<(), client::Error> {
-        match self.client.call::<PermissionsReply>(AskAnswer { ask_id: ask_id.clone(), reply, message }).await {
+        let answer = |reply| AskAnswer { ask_id: ask_id.clone(), reply, message: message.clone() };
+        let mut sent = self.client.call::<PermissionsReply>(answer(reply)).await;
+        if let Err(client::Error::Refused(error)) = &sent
+            && (reply, error.code) == (AskReply::Always, Code::InvalidInput)
+        {
+            self.output.note(&format!("  allowed once: {}", error.message));
+            sent = self.client.call::<PermissionsReply>(answer(AskReply::Once)).await;
+        }
+        self.sent(&ask_id, sent.map(drop))
+    }
+
+    async fn send_answers(&mut self, answer: QuestionAnswer) -> Result<(), client::Error> {
+        let id = answer.id.clone();
+        let sent = self.client.call::<QuestionsReply>(answer).await;
+        self.sent(&id, sent.map(drop))
+    }
+
+    fn sent(&mut self, ask: &AskId, sent: Result<(), client::Error>) -> Result<(), client::Error> {
+        match sent {
             // Somebody else was faster, or the call is over.
             Err(client::Error::Refused(error)) if matches!(error.code, Code::NotFound | Code::Conflict) => Ok(()),
             Err(error) => {
                 // The next gateway still has the question, so it has to be answered again.
-                self.asked.remove(&ask_id);
+                self.asked.remove(ask);
                 Err(error)
             }
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -308,7 +352,7 @@ impl Follow {
 }
 
 /// What the person at the terminal says next, if there is one.
-async fn said(person: &mut Option<Person>) -> (AskId, AskReply, Option<String>) {
+async fn said(person: &mut Option<Person>) -> Said {
     match person {
         Some(person) => person.answer().await,
         None => std::future::pending().await,

@@ -8,7 +8,7 @@ mod person;
 
 pub(super) use follow::Reply;
 pub(super) use input::directory;
-pub(super) use output::{Format, Output, event_line};
+pub(super) use output::{Format, Output, event_line, lines};
 
 use super::block_on;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
@@ -59,6 +59,9 @@ pub(crate) struct Args {
     /// What to answer when an agent asks for permission; without it you are asked at a terminal, and else it is denied
     #[arg(long, value_enum)]
     ask: Option<Reply>,
+    /// The permission mode of the session from here on; no mode lifts a deny
+    #[arg(long, value_name = "MODE", value_parser = ["ask", "accept-edits", "plan", "auto"])]
+    permission_mode: Option<String>,
     /// End with the first answer, though sessions below are still busy
     #[arg(long)]
     no_wait: bool,
@@ -84,6 +87,7 @@ pub(super) struct Request {
     pub(super) session: Session,
     /// `None`: the person at the terminal, if there is one.
     pub(super) ask: Option<Reply>,
+    pub(super) permission_mode: Option<String>,
     /// Until the whole tree is quiet.
     pub(super) tree: bool,
 }
@@ -116,8 +120,19 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
     let text = input::prompt(&args.prompt)?;
     home.warn();
     let model = proto::model::choice(args.model, args.variant.as_deref());
-    let (agent, label) = (args.agent, args.label);
-    Ok((home, Request { text, files, directory, model, agent, label, session, ask: args.ask, tree: !args.no_wait }))
+    let request = Request {
+        text,
+        files,
+        directory,
+        model,
+        agent: args.agent,
+        label: args.label,
+        session,
+        ask: args.ask,
+        permission_mode: args.permission_mode,
+        tree: !args.no_wait,
+    };
+    Ok((home, request))
 }
 
 /// Posts the prompt, follows it to its end and prints what comes of it.
@@ -157,6 +172,7 @@ async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failu
         label: request.label.clone(),
         idempotency_key: Some(RunId::new().to_string()),
         files: request.files.clone(),
+        permission_mode: request.permission_mode.clone(),
         ..AgentInput::default()
     };
     let selector = match &request.session {

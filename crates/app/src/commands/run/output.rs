@@ -4,9 +4,13 @@ use crate::terminal::{self, Paint, one_line};
 use proto::entry::{CallResult, CompactionState, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{CallId, Entry, Error, SessionId, Todo, TodoStatus};
+use proto::{CallId, Entry, Error, Question, SessionId, Todo, TodoStatus};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::io::IsTerminal;
+
+/// Lines that are shown of what a command prints at one moment.
+const TAIL: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -19,6 +23,8 @@ pub(crate) enum Format {
 pub(in crate::commands) struct Output {
     format: Format,
     paint: Paint,
+    /// Somebody looks at what passes by.
+    watched: bool,
     root: Option<SessionId>,
     /// Which agent each session runs as, for the words before its lines.
     agents: HashMap<SessionId, String>,
@@ -29,7 +35,8 @@ pub(in crate::commands) struct Output {
 impl Output {
     pub(in crate::commands) fn new(format: Format, plain: bool) -> Self {
         let paint = Paint::stderr(plain);
-        Self { format, paint, root: None, agents: HashMap::new(), calls: HashMap::new() }
+        let watched = std::io::stderr().is_terminal();
+        Self { format, paint, watched, root: None, agents: HashMap::new(), calls: HashMap::new() }
     }
 
     /// Lines of this session stand for themselves; those of others say whose they are.
@@ -111,6 +118,17 @@ impl Output {
                 let what = one_line(&patterns.join(", "), 80);
                 self.line(session_id, &format!("? asks for `{permission}`: {what}"));
             }
+            Seen::Question { session_id, questions, .. } => {
+                for line in questions.iter().flat_map(lines) {
+                    self.line(session_id, &line);
+                }
+            }
+            Seen::Output { session_id, text, .. } if self.watched => {
+                let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+                for line in &lines[lines.len().saturating_sub(TAIL)..] {
+                    self.line(session_id, &format!("  | {}", one_line(line, 160)));
+                }
+            }
             Seen::Retry { session_id, after_ms, message, .. } => {
                 let seconds = after_ms.div_ceil(1000);
                 self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
@@ -123,7 +141,7 @@ impl Output {
                 let title = one_line(&task.title, 80);
                 self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
             }
-            Seen::Delta { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
+            Seen::Delta { .. } | Seen::Output { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
 
@@ -149,6 +167,9 @@ impl Output {
                 }
             }
             Entry::Todo(list) => self.todo(session, &list.items),
+            Entry::Undo(undone) if undone.refused.is_some() => {}
+            Entry::Undo(undone) if undone.redoes.is_some() => self.line(session, "~ what was undone is back"),
+            Entry::Undo(undone) => self.line(session, &format!("~ undone back to entry {}", undone.to)),
             Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
         }
     }
@@ -180,6 +201,18 @@ impl Output {
     }
 }
 
+/// A question with what there is to choose from.
+pub(in crate::commands) fn lines(question: &Question) -> Vec<String> {
+    let header = question.header.as_ref().map(|header| format!("{}: ", one_line(header, 40))).unwrap_or_default();
+    let several = if question.multiple && !question.options.is_empty() { " (several can be chosen)" } else { "" };
+    let mut lines = vec![format!("? {header}{}{several}", one_line(&question.question, 400))];
+    for (option, at) in question.options.iter().zip(1..) {
+        let about = option.description.as_ref().map(|about| format!(": {}", one_line(about, 200))).unwrap_or_default();
+        lines.push(format!("    {at} {}{about}", one_line(&option.label, 200)));
+    }
+    lines
+}
+
 /// An event as a line of JSON, unless it is nobody's business.
 pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
     Some(match seen {
@@ -195,6 +228,12 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             "permission": permission,
             "patterns": patterns,
             "to": to,
+        }),
+        Seen::Output { session_id, call_id, text, dropped } => json!({
+            "type": "output", "sessionId": session_id, "callId": call_id, "text": text, "dropped": dropped,
+        }),
+        Seen::Question { id, session_id, agent, questions } => json!({
+            "type": "question", "id": id, "sessionId": session_id, "agent": agent, "questions": questions,
         }),
         Seen::Retry { session_id, attempt, after_ms, message } => json!({
             "type": "retry",

@@ -1,8 +1,9 @@
 //! The person at the terminal: questions on stderr, answers from what they type.
 
 use crate::terminal::{self, Paint};
-use proto::AskId;
 use proto::letter::AskReply;
+use proto::methods::QuestionAnswer;
+use proto::{AskId, Question};
 use std::collections::VecDeque;
 use std::io::{BufRead, IsTerminal, Write};
 use tokio::sync::mpsc;
@@ -10,9 +11,23 @@ use tokio::sync::mpsc;
 /// Somebody who can be asked, one question after the other.
 pub(super) struct Person {
     paint: Paint,
-    open: VecDeque<AskId>,
+    open: VecDeque<Open>,
     /// Lines they typed; started with the first question, so that a run without one leaves the input alone.
     lines: Option<mpsc::Receiver<String>>,
+}
+
+/// What waits for their word.
+enum Open {
+    /// Something wants to be done.
+    Leave(AskId),
+    /// Something wants to be known; what was said to its first questions.
+    Questions(AskId, Vec<Question>, Vec<Vec<String>>),
+}
+
+/// What they said.
+pub(super) enum Said {
+    Leave(AskId, AskReply, Option<String>),
+    Answers(QuestionAnswer),
 }
 
 impl Person {
@@ -22,23 +37,31 @@ impl Person {
         there.then(|| Self { paint: Paint::stderr(plain), open: VecDeque::new(), lines: None })
     }
 
-    /// Asks, now or when those before it are answered.
+    /// Asks for leave, now or when those before it are answered.
     pub(super) fn ask(&mut self, ask: AskId) {
-        self.open.push_back(ask);
+        self.add(Open::Leave(ask));
+    }
+
+    /// Asks what somebody wants to know.
+    pub(super) fn wonder(&mut self, ask: AskId, questions: Vec<Question>) {
+        self.add(Open::Questions(ask, questions, Vec::new()));
+    }
+
+    fn add(&mut self, open: Open) {
+        self.open.push_back(open);
         if self.open.len() == 1 {
             self.question();
         }
     }
 
     /// What they said to the oldest question. Waits for ever while nothing is asked; safe to drop.
-    pub(super) async fn answer(&mut self) -> (AskId, AskReply, Option<String>) {
+    pub(super) async fn answer(&mut self) -> Said {
         loop {
-            let (Some(ask), Some(lines)) = (self.open.front().cloned(), &mut self.lines) else {
+            let (Some(open), Some(lines)) = (self.open.front_mut(), &mut self.lines) else {
                 return std::future::pending().await;
             };
-            // The end of the input is nobody's yes.
-            let line = lines.recv().await.unwrap_or_else(|| "no".into());
-            let Some((reply, message)) = understood(line.trim()) else {
+            let line = lines.recv().await;
+            let Some(said) = open.take(line.as_deref().map(str::trim)) else {
                 self.question();
                 continue;
             };
@@ -46,15 +69,54 @@ impl Person {
             if !self.open.is_empty() {
                 self.question();
             }
-            return (ask, reply, message);
+            return said;
         }
     }
 
     fn question(&mut self) {
         self.lines.get_or_insert_with(typed);
-        let text = self.paint.bold("  allow it? y once, a always in this project, n no; or say why not: ");
+        let Some(open) = self.open.front() else { return };
+        let text = self.paint.bold(&open.prompt());
         let mut stderr = std::io::stderr().lock();
         let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
+    }
+}
+
+impl Open {
+    fn prompt(&self) -> String {
+        match self {
+            Self::Leave(_) => "  allow it? y once, a always in this project, n no; or say why not: ".into(),
+            Self::Questions(_, questions, said) => {
+                let question = &questions[said.len()];
+                let how = if question.options.is_empty() { "in your words" } else { "a number, or your own words" };
+                format!("  {} ({how}; - for no answer): ", terminal::one_line(&question.question, 120))
+            }
+        }
+    }
+
+    /// What a line means, unless it is no answer yet. The end of the input is nobody's yes.
+    fn take(&mut self, line: Option<&str>) -> Option<Said> {
+        match self {
+            Self::Leave(ask) => {
+                let (reply, message) = line.map_or(Some((AskReply::Reject, None)), understood)?;
+                Some(Said::Leave(ask.clone(), reply, message))
+            }
+            Self::Questions(id, questions, said) => {
+                let Some(line) = line.filter(|line| *line != "-") else {
+                    let message = Some("The person gave no answer.".to_owned());
+                    let (id, answers) = (id.clone(), Vec::new());
+                    return Some(Said::Answers(QuestionAnswer { id, answers, reject: true, message }));
+                };
+                let answer = questions[said.len()].understood(&terminal::harmless(line));
+                if answer.is_empty() {
+                    return None;
+                }
+                said.push(answer);
+                let whole = said.len() == questions.len();
+                let answers = || QuestionAnswer { id: id.clone(), answers: said.clone(), reject: false, message: None };
+                whole.then(|| Said::Answers(answers()))
+            }
+        }
     }
 }
 
@@ -98,6 +160,24 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(understood(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn questions_are_answered_one_line_each() {
+        let question = |options: &[&str]| Question {
+            question: "Which?".into(),
+            header: None,
+            options: options.iter().map(|label| proto::Choice { label: (*label).into(), description: None }).collect(),
+            multiple: false,
+        };
+        let open = || Open::Questions(AskId::new(), vec![question(&["red", "blue"]), question(&[])], Vec::new());
+        let mut asked = open();
+        assert!(asked.take(Some("")).is_none() && asked.take(Some("2")).is_none());
+        let Some(Said::Answers(said)) = asked.take(Some("as it was")) else { panic!("answers") };
+        assert_eq!((said.answers, said.reject), (vec![vec!["blue".to_owned()], vec!["as it was".to_owned()]], false));
+        for line in [Some("-"), None] {
+            assert!(matches!(open().take(line), Some(Said::Answers(said)) if said.reject && said.answers.is_empty()));
         }
     }
 }
