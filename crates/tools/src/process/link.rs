@@ -140,8 +140,12 @@ impl Begun {
             let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await?;
             return Ok(Finished { notice: self.notice, ..finished });
         };
-        command.env.retain(|(name, _)| name != "TMPDIR");
-        command.env.push(("TMPDIR".into(), entered.temporary.display().to_string()));
+        let temporary = entered.temporary.display();
+        for (name, below) in [("TMPDIR", ""), ("XDG_CACHE_HOME", "/.cache"), ("npm_config_cache", "/.cache/npm")] {
+            // Build tools give up where they can keep nothing; what they keep here is the session's own.
+            command.env.retain(|(known, _)| known != name);
+            command.env.push((name.into(), format!("{temporary}{below}")));
+        }
         let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await;
         let tidied = entered.tidy();
         Ok(Finished { notice: tidied.or(entered.notice), ..finished? })
