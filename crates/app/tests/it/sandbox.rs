@@ -149,22 +149,23 @@ fn nothing_of_a_sandbox_is_left_in_a_directory() {
     }
     let before = listed(&world);
     world.convoke(["run", "run: true"]).code(0);
-    assert!(listed(&world).contains(&".convoke".to_owned()), "it is warm");
-    // What stands in for settings is no mistake in them.
-    let warned = world.convoke(["run", "hello"]).code(0).stderr;
-    assert!(!warned.contains("convoke.json"), "{warned}");
-    let gateway = world.gateway_pid();
-    world.convoke(["stop"]).code(0);
-    while rustix::process::test_kill_process(gateway).is_ok() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    assert_eq!(listed(&world), before);
+    assert_eq!(listed(&world), before, "a run that ended leaves nothing");
 
-    world.convoke(["run", "run: true"]).code(0);
+    let mut child = world.start(["run", "run: touch started; exec sleep 600"]);
+    while !listed(&world).contains(&"started".to_owned()) {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended before its command ran");
+        std::thread::yield_now();
+    }
+    assert!(listed(&world).contains(&".convoke".to_owned()), "a command runs");
+    // What stands in for settings is no mistake in them.
+    let warned = world.convoke(["config", "show"]).code(0).stderr;
+    assert!(!warned.contains("convoke.json"), "{warned}");
     kill_process(world.gateway_pid(), Signal::KILL).unwrap();
-    assert_ne!(listed(&world), before);
-    world.convoke(["run", "hello"]).code(0);
-    assert_eq!(listed(&world), before);
+    let _ = child.kill();
+    let _ = child.wait();
+    world.convoke(["run", "run: true"]).code(0);
+    std::fs::remove_file(world.repo.path().join("started")).unwrap();
+    assert_eq!(listed(&world), before, "the next gateway removes what a killed one left");
 }
 
 #[test]

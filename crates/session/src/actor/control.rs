@@ -187,7 +187,7 @@ impl Actor {
         let why = words(reason);
         let called = self.stop_work().await;
         self.rt.jobs.end(&self.row.id).await;
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let settled = |entry: &Entry| match entry {
             Entry::Result(result) => Some(result.call.clone()),
             _ => None,
@@ -235,7 +235,7 @@ impl Actor {
 
     /// The session agreed to end: what it did stays, what nobody read goes back to whoever wrote it.
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &Ending::ok());
         self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
@@ -245,7 +245,7 @@ impl Actor {
 
     /// It was asked to end and did not say in time: it ends now.
     async fn end_unasked(&mut self) -> Result<(), Stop> {
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let mut batch = Batch::default();
         let text = "This session was asked to end and did not answer in time.";
         batch.entries.push(Entry::Notice(Notice { text: text.into() }));

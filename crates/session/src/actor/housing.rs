@@ -20,8 +20,15 @@ impl Actor {
         self.row.worktree.as_ref().filter(|worktree| worktree.isolated)
     }
 
+    /// What comes before the commit that ends a run.
+    pub(super) async fn before_the_end(&mut self) {
+        // Whoever hears of the end finds the directory without what a sandbox put there.
+        self.rt.processes.rest(&self.row.id);
+        self.weigh_worktree().await;
+    }
+
     /// Looks what the report of an end has to say of it. Changes nothing.
-    pub(super) async fn weigh_worktree(&mut self) {
+    async fn weigh_worktree(&mut self) {
         let Some(own) = self.own_worktree().cloned() else { return };
         let kept = match worktree::weigh(&self.site(&own), &own).await {
             Ok(kept) => kept,

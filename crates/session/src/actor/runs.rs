@@ -164,14 +164,14 @@ impl Actor {
 
     /// The turn is answered: the run ends, unless letters came in meanwhile.
     pub(super) async fn end_answered(&mut self) -> Result<(), Stop> {
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let mut batch = Batch { expect_unread: Some(self.inbox.len() as u32), ..Batch::default() };
         self.add_ending(&mut batch, &Ending::ok());
         self.commit(batch).await
     }
 
     pub(super) async fn end(&mut self, ending: Ending) -> Result<(), Stop> {
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &ending);
         self.commit_end(batch, &ending).await
@@ -374,7 +374,7 @@ impl Actor {
             let row = store::RowChange { attempts: Some((before + 1, self.row.seq)), ..Default::default() };
             return self.commit(Batch { row, ..Batch::default() }).await;
         }
-        self.weigh_worktree().await;
+        self.before_the_end().await;
         let text = format!("This run was given up: the gateway stopped {before} times in the same step.");
         let mut batch = Batch { entries: vec![Entry::Notice(Notice { text: text.clone() })], ..Batch::default() };
         let hint = Some("send the prompt again, or look into the gateway's log");

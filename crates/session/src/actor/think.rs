@@ -266,7 +266,7 @@ impl Actor {
 
     async fn commit_reply(&mut self, batch: Batch) -> Result<(), Stop> {
         if decide(&self.preview(&batch), &self.inbox, &self.limits()) == Next::End {
-            self.weigh_worktree().await;
+            self.before_the_end().await;
             let mut last = batch.clone();
             self.add_ending(&mut last, &Ending::ok());
             last.expect_unread = Some(self.inbox.len() as u32);

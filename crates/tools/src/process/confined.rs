@@ -12,8 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long one is kept that nobody uses: starting it costs some ten milliseconds, keeping it a process.
-const IDLE: Duration = Duration::from_secs(60);
+/// How long one is kept between two commands of a run: starting it costs some ten milliseconds, keeping it a process and
+/// stand-ins in the workspace.
+const IDLE: Duration = Duration::from_secs(30);
 /// Times a sandbox is made before a command is refused.
 const ATTEMPTS: usize = 4;
 /// The most that are kept without being used.
@@ -34,8 +35,8 @@ pub(super) struct Sandboxes {
 type Cell = Arc<OnceCell<Arc<Inside>>>;
 
 /// One sandbox, started or about to be.
-struct Room {
-    session: proto::SessionId,
+pub(super) struct Room {
+    pub(super) session: proto::SessionId,
     ground: Ground,
     hidden: Vec<PathBuf>,
     inside: Cell,
@@ -226,10 +227,13 @@ impl Sandboxes {
         if !self.masks.get().is_some_and(|masks| masks.made(path)) {
             return;
         }
+        self.end_idle(|room| room.ground.missing.iter().any(|missing| missing == path));
+    }
+
+    /// Ends those of these that nobody uses.
+    pub(super) fn end_idle(&self, of: impl Fn(&Room) -> bool) {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended: Vec<Room> = rooms
-            .extract_if(.., |room| room.is_idle() && room.ground.missing.iter().any(|missing| missing == path))
-            .collect();
+        let ended: Vec<Room> = rooms.extract_if(.., |room| room.is_idle() && of(room)).collect();
         drop(rooms);
         drop(ended);
     }
@@ -294,10 +298,7 @@ async fn sweep(sandboxes: Weak<Sandboxes>) {
     loop {
         ticks.tick().await;
         let Some(sandboxes) = sandboxes.upgrade() else { return };
-        let mut rooms = sandboxes.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = rooms.extract_if(.., |room| room.is_idle() && room.used.elapsed() > IDLE).collect::<Vec<_>>();
-        drop(rooms);
-        drop(old);
+        sandboxes.end_idle(|room| room.used.elapsed() > IDLE);
     }
 }
 

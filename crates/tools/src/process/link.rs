@@ -174,6 +174,12 @@ impl Processes for Reaper {
         }
     }
 
+    fn rest(&self, session: &proto::SessionId) {
+        if let Some(sandboxes) = &self.sandboxes {
+            sandboxes.end_idle(|room| room.session == *session);
+        }
+    }
+
     fn env(&self) -> &[(String, String)] {
         &self.env
     }

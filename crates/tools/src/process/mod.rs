@@ -50,6 +50,9 @@ pub trait Processes: Send + Sync {
     /// Takes away what a sandbox put in the place of a file that somebody is about to make, if nobody needs it just now.
     fn give_way(&self, _: &Path) {}
 
+    /// A session has nothing to run for now: what is kept warm for it goes, unless something runs in it.
+    fn rest(&self, _: &proto::SessionId) {}
+
     /// The cleaned environment to start commands with.
     fn env(&self) -> &[(String, String)] {
         &[]
