@@ -122,6 +122,9 @@ methods! {
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
     "sessions.compact" SessionsCompact(CompactInput) -> Accepted, Write;
+    /// Says in a few sentences what a session did and how it ended. A model reads it: that of `agent.summary`, else
+    /// `small_model`, else the session's own.
+    "sessions.summary" SessionsSummary(SummaryInput) -> SummaryOutput, Write;
     /// Takes back what a session did: the files it changed, what was said, or both. Of the last turn, or back to an entry.
     "sessions.undo" SessionsUndo(UndoInput) -> UndoOutput, Write;
     /// Takes the newest undo back, unless something was said since.
@@ -543,6 +546,25 @@ pub struct ForkInput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SummaryInput {
+    #[serde(rename = "ref")]
+    #[schemars(with = "Ref")]
+    pub reference: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SummaryOutput {
+    pub session_id: SessionId,
+    /// Who said it.
+    pub model: String,
+    pub text: String,
+    /// What it cost; counted as the session's.
+    pub usage: Usage,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

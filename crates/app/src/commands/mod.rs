@@ -25,6 +25,7 @@ mod send;
 mod serve;
 mod spawn;
 mod stop;
+mod summary;
 mod token;
 mod tools;
 mod tree;
@@ -66,6 +67,7 @@ enum Command {
     Wait(wait::Args),
     Kill(kill::Args),
     Compact(compact::Args),
+    Summary(summary::Args),
     Undo(undo::UndoArgs),
     Redo(undo::RedoArgs),
     Attach(attach::Args),
@@ -106,6 +108,7 @@ impl Cli {
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
             Command::Compact(args) => compact::run(args),
+            Command::Summary(args) => summary::run(args),
             Command::Undo(args) => undo::undo(args),
             Command::Redo(args) => undo::redo(args),
             Command::Attach(args) => attach::run(args),

@@ -117,7 +117,7 @@ fn show(done: &UndoOutput, word: &str, here: &Path) {
     }
     if let Some(talked) = done.conversation {
         let messages = talked.removed.or(talked.restored).unwrap_or(0);
-        terminal::print(&format!("{word}: {messages} messages; entry {} was the newest", done.to));
+        terminal::print(&format!("{word}: {messages} messages after entry {}", done.to));
     }
     for call in &done.not_undone {
         let input = terminal::one_line(&call.input.to_string(), 100);

@@ -272,6 +272,6 @@ fn there_is_nothing_to_undo_where_nothing_was_done() {
     begin(&world, "hello", &[]);
     world.convoke(["redo"]).code(2).says("there is nothing to redo");
     let done = world.convoke(["undo"]).code(0);
-    assert_eq!(done.stdout, "no files to put back\nundone: 2 messages; entry 0 was the newest\n");
+    assert_eq!(done.stdout, "no files to put back\nundone: 2 messages after entry 0\n");
     world.convoke(["undo"]).code(2).says("there is nothing to undo");
 }

@@ -24,7 +24,7 @@ impl Handle<GatewayStop> for Gateway {
         let busy = self.runtime.busy();
         if busy > 0 && !input.force {
             return Err(Error::new(Code::Conflict, format!("{busy} sessions are busy"))
-                .hint("wait for them, or use `force`: they go on when the next gateway starts"));
+                .hint("wait for them, or stop with `force` (`--force`): they go on when the next gateway starts"));
         }
         self.stop();
         Ok(Done { ok: true })

@@ -5,8 +5,8 @@ use proto::letter::Switch;
 use proto::methods::{
     Accepted, CompactInput, CreateInput, ForkInput, Handle, ListInput, ListOutput, PatchInput, Resolved, RetireInput,
     Retired, Selector, SessionInfo, SessionsArchive, SessionsCompact, SessionsCreate, SessionsDelete, SessionsFork,
-    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve, SessionsStatus, SessionsTree,
-    StatusInput, StatusReport, TreeInput, TreeOutput, TreeRow,
+    SessionsGet, SessionsList, SessionsPatch, SessionsReset, SessionsResolve, SessionsStatus, SessionsSummary,
+    SessionsTree, StatusInput, StatusReport, SummaryInput, SummaryOutput, TreeInput, TreeOutput, TreeRow,
 };
 use proto::{Error, SessionId};
 use session::NewSession;
@@ -126,6 +126,13 @@ impl Handle<SessionsCompact> for Gateway {
         let run = super::agent::run_id(input.idempotency_key)?;
         let posted = self.runtime.compact(session, input.instructions.as_deref(), run).await?;
         Ok(super::agent::accepted(self, posted, None))
+    }
+}
+
+impl Handle<SessionsSummary> for Gateway {
+    async fn handle(&self, input: SummaryInput) -> Result<SummaryOutput, Error> {
+        let session = self.named(&input.reference).await?.id;
+        self.runtime.summary(&session).await
     }
 }
 

@@ -4,8 +4,9 @@
 //! The name comes as a letter, as a person's would, so there is one way to be renamed.
 
 use super::Actor;
+use crate::hidden;
 use crate::runtime::control;
-use llm::{Message, Part, Request};
+use llm::Part;
 use proto::entry::Entry;
 use proto::letter::{InputPart, Sender, Switch};
 use proto::{Body, LetterId, Outcome, RunId};
@@ -45,24 +46,8 @@ impl Actor {
             let prompt = first.iter().find_map(|stored| words(&stored.entry))?;
             let text =
                 format!("<prompt>\n{}\n</prompt>\n<answer>\n{answer}\n</answer>\n\nName it.", cut(&prompt, READ));
-            let request = Request {
-                messages: vec![provider.encode(&Message::user(&text))],
-                model,
-                system: profile.prompt,
-                tools: bytes::Bytes::new(),
-                temperature: profile.temperature,
-                top_p: profile.top_p,
-            };
-            let asked = async {
-                while let Err(wait) = provider.pace(&request) {
-                    tokio::time::sleep(wait.time).await;
-                }
-                let _turn = provider.admit().await;
-                let _slot = slot.acquire().await;
-                provider.stream(request, &mut |_| {}).await
-            };
             let reply = tokio::select! {
-                reply = asked => reply.ok()?,
+                reply = hidden::ask(&profile, provider.as_ref(), model, &text, Some(&slot)) => reply.ok()?,
                 () = rt.stop_token().cancelled() => return None,
             };
             let unchanged = rt.store.session(&id).await.ok()?.is_some_and(|row| row.title == before);
@@ -99,8 +84,7 @@ fn words(entry: &Entry) -> Option<String> {
 
 /// The first line of what was said, without the marks that models put around it.
 fn title(parts: &[Part]) -> Option<String> {
-    let said: String =
-        parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None }).collect();
+    let said = hidden::words(parts);
     let line = said
         .lines()
         .map(|line| line.trim().trim_matches(['"', '\'', '`', '*', '#', '.', ' ']))

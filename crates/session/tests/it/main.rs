@@ -15,6 +15,7 @@ mod mail;
 mod pauses;
 mod questions;
 mod retire;
+mod summaries;
 mod titles;
 mod todo;
 mod tool_search;
