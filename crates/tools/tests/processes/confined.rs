@@ -488,11 +488,11 @@ fn t47_only_listed_variables_get_inside() {
     let names: Vec<&str> = seen.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
     let known = convoke_tools::process::clean_env(std::env::vars());
     // What bash sets itself.
-    let own = ["PWD", "SHLVL", "_", "OLDPWD", "TMPDIR"];
+    let own = ["PWD", "SHLVL", "_", "OLDPWD", "TMPDIR", "XDG_CACHE_HOME", "npm_config_cache"];
     for name in names {
         assert!(own.contains(&name) || known.iter().any(|(known, _)| known == name), "{name}");
     }
-    assert_eq!(room.ok(WORKSPACE, "echo $TMPDIR"), "/tmp\n");
+    assert_eq!(room.ok(WORKSPACE, "echo $TMPDIR $XDG_CACHE_HOME"), "/tmp /tmp/.cache\n");
 }
 
 /// Whoever watches over the sandbox of a room, and the first process in it.
