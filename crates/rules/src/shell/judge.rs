@@ -53,8 +53,8 @@ fn many<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
             wide = Some((set, rule));
         } else if rule.action < Action::Allow {
             let sure = want.looks.iter().any(|look| covers(&rule.pattern, look));
-            let mut texts = want.looks.iter().chain([&want.text]);
-            if sure || texts.any(|text| overlaps(&rule.pattern, text)) {
+            let mut texts = want.looks.iter().chain([&want.text]).flat_map(|text| shortened(text));
+            if sure || texts.any(|text| overlaps(&rule.pattern, &text)) {
                 doubts.push(Doubt { set, rule, sure });
             }
         }
@@ -69,4 +69,24 @@ fn many<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
         (None, None, None) => return Verdict::ASK,
     };
     Verdict { action, rule: Some(rule), source: Source::Set(set) }
+}
+
+/// Words nobody knows that are left out one by one; of more, all may be gone.
+const MOST_GAPS: usize = 4;
+
+/// An open text, and what it comes to when words in it that nobody knows are empty: the shell leaves such words out.
+pub(super) fn shortened(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let gaps: Vec<usize> = (1..words.len()).filter(|at| words[*at] == "*").collect();
+    if gaps.len() > MOST_GAPS {
+        // With whatever stands there, or nothing, in one pattern.
+        return vec![text.to_owned(), text.replace(" *", "*")];
+    }
+    (0..1_usize << gaps.len())
+        .map(|left_out| {
+            let stays = |at: &usize| gaps.iter().position(|gap| gap == at).is_none_or(|gap| left_out & (1 << gap) == 0);
+            let words: Vec<&str> = (0..words.len()).filter(stays).map(|at| words[at]).collect();
+            words.join(" ")
+        })
+        .collect()
 }

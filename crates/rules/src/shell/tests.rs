@@ -128,6 +128,14 @@ fn what_is_known_in_part_is_doubted_only_by_rules_it_may_meet() {
 }
 
 #[test]
+fn a_word_that_may_be_empty_hides_no_command() {
+    check("allow bash *\ndeny bash git push", "git $X push", Ask);
+    check("allow bash *\ndeny bash git push", "git $X $Y push $Z", Ask);
+    check("allow bash *\ndeny bash git push", "git $A $B $C $D $E push", Ask);
+    check("allow bash *\ndeny bash lsof", "ls $X", Allow);
+}
+
+#[test]
 fn the_strictest_doubt_is_the_one_named() {
     let list = rules("allow bash *\nask bash git push*\ndeny bash rm *\nask bash dd *");
     let verdict = crate::evaluate("bash", "$X", &[&list]);
