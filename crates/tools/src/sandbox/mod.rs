@@ -3,7 +3,7 @@
 //! A [`Confine`] is a plain value that a session makes. Behind it stand, best first:
 //!
 //! - **bubblewrap**: namespaces of its own, in which the system is read-only, other processes and this program's own
-//!   files do not exist, and protected paths stay as they are ([`layout`], `bubblewrap`);
+//!   files do not exist, and protected paths stay as they are (`layout`, `bubblewrap`);
 //! - **landlock**: the kernel refuses writes elsewhere. It can neither protect a path inside a writable directory nor
 //!   hide a file;
 //! - nothing.
