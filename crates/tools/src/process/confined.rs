@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// stand-ins in the workspace.
 const IDLE: Duration = Duration::from_secs(30);
 /// Times a sandbox is made before a command is refused.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 8;
 /// The most that are kept without being used.
 const MOST_IDLE: usize = 32;
 /// Temporary files of a session that nobody touched for so long are removed when a gateway starts.
@@ -267,7 +267,9 @@ impl Sandboxes {
         };
         let stand_ins = ground.missing.iter().map(|path| masks.hold(path)).collect::<io::Result<Vec<Mask>>>();
         let stand_ins = stand_ins.map_err(failed)?;
-        let mounts = sandbox::lay_out(ground, hidden, &self.places, &temporary);
+        // Those that vanished since they were found have nothing left to hide.
+        let hidden: Vec<PathBuf> = hidden.iter().filter(|path| path.exists()).cloned().collect();
+        let mounts = sandbox::lay_out(ground, &hidden, &self.places, &temporary);
         // Before they are made: what is replaced in between counts as replaced.
         let laid = mounts.iter().map(|mount| (mount.at().to_owned(), stamp(mount.at()))).collect();
         let outer = (bwrap.as_path(), sandbox::arguments(&mounts, network));

@@ -62,6 +62,12 @@ impl<'r> Hiding<'r> {
         Ok(found)
     }
 
+    /// Checkouts of other sessions come and go all the time. A fresh one has only files that are in git, which everybody
+    /// can read there; so they are looked through only where somebody denied files.
+    fn passes_by(&self, dir: &Path, worktree: &Path) -> bool {
+        !self.is_strict() && dir.strip_prefix(worktree).is_ok_and(|below| below == Path::new(".convoke/worktrees"))
+    }
+
     fn walk(&self, start: PathBuf, worktree: &Path, found: &mut Vec<PathBuf>, left: &mut usize) -> Result<(), String> {
         let mut dirs = vec![start];
         while let Some(dir) = dirs.pop() {
@@ -73,7 +79,7 @@ impl<'r> Hiding<'r> {
                 *left = left.checked_sub(1).ok_or_else(|| too_many("files to look at", MOST_LOOKED_AT))?;
                 let (path, kind) = (entry.path(), entry.file_type());
                 if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-                    if entry.file_name() != ".git" {
+                    if entry.file_name() != ".git" && !self.passes_by(&path, worktree) {
                         dirs.push(path);
                     }
                 } else if self.hides(&path, worktree) {
