@@ -241,17 +241,6 @@ impl Ledger {
         found
     }
 
-    /// Leaving a worktree was given up after three crashes in one step. Its session was told that it may have happened,
-    /// and still stands where nothing may be left to read.
-    fn stands_nowhere(&self, made: &Made, why: &str) -> bool {
-        let given_up = |other: &&Made| {
-            let cut_off = other.results.first().is_some_and(|result| result.state == State::Interrupted);
-            other.tool == "exit_worktree" && other.session == made.session && cut_off && other.lasted.0 < made.lasted.0
-        };
-        let missing = why.contains("/.convoke/worktrees/") && why.contains("does not exist");
-        made.tool == "read" && missing && self.calls.values().any(|other| given_up(&other))
-    }
-
     /// A leg that came to a good end is followed by the next one, until the announcement.
     fn check_conversations(&self, found: &mut Vec<Violation>) {
         for taken in self.taken.values() {
@@ -324,7 +313,7 @@ impl Ledger {
             n => found
                 .push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
         }
-        if let Some(why) = made.trouble().filter(|why| !self.may_not_yet(made) && !self.stands_nowhere(made, why)) {
+        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made)) {
             found.push(Violation::new(Kind::Wrong, format!("call `{id}` of `{session}` ({tool}): {why}")));
         }
         let told_of = made.waits_for.as_ref().map(RunId::to_string).or_else(|| made.promised_run());

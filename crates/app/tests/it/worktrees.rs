@@ -162,14 +162,20 @@ fn a_worktree_nobody_is_in_is_shown_as_an_orphan_and_entered_again() {
 }
 
 #[test]
-fn a_folder_that_was_deleted_is_told_and_left() {
+fn whoever_is_in_a_folder_that_was_deleted_goes_home_and_is_told() {
     let world = world(SCRIPT);
     world.play(&["enter"]);
     std::fs::remove_dir_all(world.tree("fix")).unwrap();
     assert_eq!(world.worktrees()["worktrees"][0]["state"], "missing");
-    let kept = world.play(&["-c", "keep"]);
-    assert!(kept[0]["message"].as_str().unwrap().contains("folder is gone"), "{kept:?}");
-    assert!(world.play(&["-c", "look"])[0].as_str().unwrap().contains(world.repo.path().to_str().unwrap()));
+    let lines = world.convoke(["run", "--format", "json", "-c", "look"]).code(0).lines();
+    let entries = |kind: &str| -> Vec<&Value> {
+        lines.iter().map(|line| &line["entry"]).filter(|entry| entry["type"] == kind).collect()
+    };
+    let home = world.repo.path().canonicalize().unwrap();
+    assert!(entries("result")[0]["output"].as_str().unwrap().starts_with(home.to_str().unwrap()), "{lines:?}");
+    let told = entries("notice")[0]["text"].as_str().unwrap();
+    assert!(told.contains("`fix` is gone") && told.contains(home.to_str().unwrap()), "{told}");
+    assert_eq!(world.play(&["-c", "keep"])[0]["status"], "nothing");
 }
 
 #[test]

@@ -85,15 +85,24 @@ impl Actor {
         Ok(())
     }
 
-    /// What a model is told that went into a worktree which somebody has deleted since.
-    pub(super) fn homeless_notice(&self) -> Option<Entry> {
-        let worktree = self.row.worktree.as_ref().filter(|w| !w.isolated && !Path::new(&w.path).is_dir())?;
+    /// Before a step: whoever went into a worktree that is gone since, by somebody's hand or by a call that a crash cut off,
+    /// goes back to where it came from and is told. True when it did.
+    pub(super) async fn come_home(&mut self) -> Result<bool, Stop> {
+        let entered = self.row.worktree.as_ref().filter(|worktree| !worktree.isolated);
+        let Some(gone) = entered.filter(|worktree| !Path::new(&worktree.path).is_dir()) else { return Ok(false) };
+        let home = worktree::home(gone).display().to_string();
         let text = format!(
-            "The folder of the worktree `{}`, `{}`, is gone. Call `exit_worktree` with `keep` to go back to `{}`; \
-             `convoke worktrees list` shows whether there is a snapshot of it.",
-            worktree.name, worktree.path, worktree.original_cwd
+            "The worktree `{}` is gone: its folder `{}` does not exist any more. This session is back in `{home}`; \
+             `convoke worktrees list` shows whether there is a snapshot.",
+            gone.name, gone.path
         );
-        Some(Entry::Notice(Notice { text }))
+        let switch = Switch { cwd: Some(home.clone()), ..Switch::default() };
+        let mut batch =
+            Batch { entries: vec![Entry::Switch(switch), Entry::Notice(Notice { text })], ..Batch::default() };
+        (batch.row.cwd, batch.row.worktree) = (Some(home), Some(None));
+        self.commit(batch).await?;
+        self.take_role();
+        Ok(true)
     }
 
     fn site(&self, own: &Worktree) -> Site {

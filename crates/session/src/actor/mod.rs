@@ -269,6 +269,7 @@ impl Actor {
                 return Ok(());
             }
             match next {
+                Next::RunSubtask | Next::Conclude | Next::CallModel if self.come_home().await? => {}
                 Next::RunSubtask | Next::Conclude | Next::CallModel if self.greet() => return Ok(()),
                 Next::Obey => self.obey().await?,
                 Next::Settle | Next::Rest => return Ok(()),

@@ -104,7 +104,6 @@ impl Actor {
         if current.is_none() {
             // A person's word starts again what a person stopped.
             batch.row.stopped = (self.row.stopped && by_person).then_some(false);
-            batch.entries.extend(self.homeless_notice());
             batch.post.extend(self.lost_jobs());
             let at = now();
             batch.row.run = Some(batch.consume.first().map(LetterId::run));

@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::worktree::hooked::{self, Gone};
-use crate::worktree::{self, Discard, Name, Removed, Repository};
+use crate::worktree::{self, Discard, Name, Removed, Repository, home};
 use crate::{Access, Error, Move, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use proto::{Code, Worktree};
@@ -83,12 +83,6 @@ fn nothing(cx: &ToolCx) -> Output {
         cx.dir.display()
     );
     Output::json(&json!({ "status": "nothing", "message": message }))
-}
-
-/// Where the session came from; the nearest folder above that is left of it.
-fn home(inside: &Worktree) -> PathBuf {
-    let original = Path::new(&inside.original_cwd);
-    original.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
 fn left(action: &str, inside: &Worktree, message: String) -> Value {

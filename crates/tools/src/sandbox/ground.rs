@@ -55,6 +55,9 @@ const OTHERS: &[&str] = &[".claude/settings.json", ".claude/settings.local.json"
 
 /// `made` says whether a path is a stand-in that a sandbox put there. An error is why nothing can be run.
 pub(crate) fn look(confine: &Confine, places: &Places, made: impl Fn(&Path) -> bool) -> Result<Ground, String> {
+    if !confine.dir.is_dir() {
+        return Err(format!("its directory `{}` does not exist any more", confine.dir.display()));
+    }
     let mut ground = Ground::bare(confine.reach);
     let exists = |path: &PathBuf| path.exists();
     ground.private = places.private.iter().filter_map(|path| path.canonicalize().ok()).collect();
@@ -292,6 +295,14 @@ mod tests {
             assert_eq!(ground.writable.contains(&other.dir().to_owned()), open, "{own:?}");
             assert!(!ground.writable.contains(&PathBuf::from("/")));
         }
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_named() {
+        let place = repository();
+        let gone = place.dir().join("gone");
+        let why = at(&gone, place.dir(), rules::Policy::default()).unwrap_err();
+        assert!(why.contains(&gone.display().to_string()) && why.contains("does not exist"), "{why}");
     }
 
     #[test]

@@ -69,6 +69,12 @@ pub trait Tenants: Send + Sync {
     async fn busy_in(&self, dir: &Path) -> Result<Vec<String>, Error>;
 }
 
+/// Where the session came from; the nearest folder above that is left of it.
+pub fn home(inside: &Worktree) -> PathBuf {
+    let original = Path::new(&inside.original_cwd);
+    original.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
 /// What a call knows of worktrees.
 #[derive(Clone)]
 pub struct Here {
