@@ -92,8 +92,13 @@ pub(crate) fn permitted(accesses: &[Access], cx: &ToolCx) -> Result<(), Error> {
 /// A plain file, opened for reading.
 pub(crate) fn open(path: &Path) -> Result<(File, Metadata), Error> {
     regular(path)?;
+    open_known(path)
+}
+
+/// One that was a plain file a moment ago. Opening a device can set it in motion, so anything else is looked at first.
+pub(crate) fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     let file = handle::open(path).map_err(|error| missing(path, &error))?;
-    // Once more: what was looked at may have been replaced meanwhile.
+    // What was looked at may have been replaced meanwhile.
     let found = file.metadata().map_err(|error| missing(path, &error))?;
     plain(path, &found)?;
     Ok((file, found))
