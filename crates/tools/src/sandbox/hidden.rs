@@ -49,8 +49,9 @@ impl<'r> Hiding<'r> {
         }
         let mut found = Vec::new();
         let mut left = MOST_LOOKED_AT;
-        let elsewhere = self.narrow.iter().filter_map(|rule| place(&rule.pattern));
-        let mut starts: Vec<PathBuf> = elsewhere.filter(|start| !start.starts_with(worktree)).collect();
+        let named = self.narrow.iter().filter_map(|rule| rules::place(&rule.pattern)).map(Path::new);
+        let elsewhere = named.filter(|start| start.is_absolute() && !start.starts_with(worktree));
+        let mut starts: Vec<PathBuf> = elsewhere.map(Path::to_owned).collect();
         starts.push(worktree.to_owned());
         starts.sort();
         starts.dedup();
@@ -104,13 +105,6 @@ fn too_many(what: &str, most: usize) -> String {
 
 fn is_narrow(rule: &Rule) -> bool {
     !rule.pattern.trim_matches('*').is_empty()
-}
-
-/// Where the files of an absolute pattern are.
-fn place(pattern: &str) -> Option<PathBuf> {
-    let fixed = &pattern[..pattern.find(['*', '?']).unwrap_or(pattern.len())];
-    let dir = if fixed.len() == pattern.len() { fixed } else { &fixed[..=fixed.rfind('/')?] };
-    (dir.starts_with('/') && dir.len() > 1).then(|| PathBuf::from(dir))
 }
 
 #[cfg(test)]
