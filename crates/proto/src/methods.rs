@@ -1012,6 +1012,9 @@ pub struct AskInfo {
     pub permission: String,
     pub patterns: Vec<String>,
     pub always: Vec<String>,
+    /// What the answer `always` would keep, one for each pattern; an empty pattern is none.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
     pub created_at: Millis,
     pub until: Millis,
     /// The session that is asked beside the person: the lead whose plan it is.
