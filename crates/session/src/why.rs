@@ -7,7 +7,7 @@ use crate::runtime::{Runtime, directory};
 use crate::settings::{Settings, project};
 use config::{Always, Layer, Loaded, Placed};
 use proto::methods::{ToolsInput, ToolsOutput, WhyInput, WhyOrigin, WhyOutput, WhyPart};
-use proto::{AgentId, Code, Error, Key, Rule, SessionId};
+use proto::{Action, AgentId, Code, Error, Key, Rule, SessionId};
 use rules::shell::{self, Want};
 use rules::{Policy, Source, Verdict};
 use std::path::Path;
@@ -16,7 +16,7 @@ use tools::Access;
 use tools::files::{self, Inside, Purpose};
 
 /// What calls of other permissions may need besides.
-const FURTHER: [&str; 2] = ["external_directory", "private_network"];
+const FURTHER: [&str; 3] = ["external_directory", "private_network", "protected"];
 /// Permissions that no tool is called by.
 const OTHERS: [&str; 2] = ["doom_loop", "task"];
 
@@ -43,7 +43,7 @@ impl Runtime {
         let kept = self.settings().always().into_iter().filter(|kept| kept.project == project);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
         let permission = permission(&input.tool)?;
-        let inside = role.inside(&self.inner().outputs);
+        let inside = role.inside();
         let env = self.inner().processes.env();
         let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env };
         Ok(inquiry.answer(permission, input.pattern.trim()))
@@ -155,8 +155,14 @@ impl Inquiry<'_> {
         if action != verdict.action {
             reason = format!("the permission mode `{}` asks nobody about it", self.role.mode.as_str());
         }
-        let (permission, pattern) = (permission.to_owned(), pattern.to_owned());
-        WhyPart { permission, pattern, action, rule: verdict.rule.cloned(), origin: self.origin(verdict), reason }
+        let (rule, origin) = (verdict.rule.cloned(), self.origin(verdict));
+        let part =
+            WhyPart { permission: permission.to_owned(), pattern: pattern.to_owned(), action, rule, origin, reason };
+        if self.role.is_ours(permission, pattern) {
+            let reason = "it is a file of Convoke's own, which no tool reads or writes".to_owned();
+            return WhyPart { action: Action::Deny, rule: None, origin: None, reason, ..part };
+        }
+        part
     }
 
     /// Where the rule stands. Rules that are nowhere in the settings are built in.

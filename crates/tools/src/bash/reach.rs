@@ -29,6 +29,7 @@ pub fn accesses(command: &str, dir: &Path, inside: Inside<'_>, env: &[(String, S
     }
     for want in &line.wants {
         place.outside(want).into_iter().for_each(&mut add);
+        place.protected(want).into_iter().for_each(&mut add);
     }
     accesses
 }
@@ -68,6 +69,12 @@ impl Place<'_> {
         let at = |word: &str| self.dirs.iter().map(|dir| self.resolve(word, dir)).collect::<Vec<_>>();
         let paths = words.into_iter().flat_map(at).filter(|path| exists_somewhere(path));
         paths.filter_map(|path| files::outside(&path, purpose, self.inside)).collect()
+    }
+
+    /// A redirection into a file that decides what runs later.
+    fn protected(&self, want: &Want) -> Option<Access> {
+        let writes = want.kind == Kind::Edit && !want.open;
+        writes.then(|| files::protected(&self.resolve(&want.text, &self.dirs[0]), self.inside.worktree)).flatten()
     }
 
     fn resolve(&self, word: &str, dir: &Path) -> PathBuf {

@@ -6,6 +6,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use crate::files;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
 use async_trait::async_trait;
 use fetch::{Page, System, Ways};
@@ -65,7 +66,8 @@ impl Tool for WebFetch {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let url = fetch::address(&args.url).map_err(Error::tell)?;
         let limit = Duration::from_secs(args.timeout.unwrap_or(USUAL).clamp(1, LONGEST));
-        let ways = Ways { names: &System, is_public: guard::is_public };
+        let may = |url: &url::Url| files::permitted(&accesses(url.as_str()), cx);
+        let ways = Ways { names: &System, is_public: guard::is_public, may: &may };
         let page = tokio::select! {
             () = cx.cancel.cancelled() => return Err(Error::Cancelled),
             page = tokio::time::timeout(limit, fetch::get(url, &ways)) => page,
