@@ -21,6 +21,10 @@ pub(super) enum Step {
     Linger,
     /// Leaves a process behind that tries to get away.
     Stray,
+    /// Leaves a token in the background, and goes on for so many milliseconds.
+    Background(u64),
+    /// Stops what was started so last.
+    Halt,
     Read,
     Write,
     /// Reads what a person has to allow.
@@ -190,22 +194,37 @@ impl fmt::Display for Job {
 /// How many jobs in a hundred begin with a scene.
 const SCENES: u64 = 40;
 
+/// How long a command in the background goes on: until it is soon over, or until a crash may meet it.
+const SHORT: u64 = 50;
+const LONG: u64 = 700;
+
 /// Steps that only make sense one after the other.
 fn scene(random: &mut Random) -> Vec<Step> {
     let there = || vec![Step::Enter, Step::Write];
-    match random.below(8) {
+    match random.below(10) {
         0 | 1 => vec![Step::Crew, Step::Shout, Step::Slow, Step::Dismiss],
         2 | 3 => vec![Step::Planner, Step::Read],
         4 => [there(), vec![Step::Exit(Exit::Remove), Step::Exit(Exit::Discard), Step::Write]].concat(),
         5 => [there(), vec![Step::Commit, Step::Write, Step::Exit(*random.pick(&Exit::ALL))]].concat(),
         6 => vec![Step::Enter, Step::Exit(Exit::Remove)],
-        _ => vec![Step::Isolated(true), Step::Isolated(false)],
+        7 => vec![Step::Isolated(true), Step::Isolated(false)],
+        8 => vec![Step::Background(LONG), Step::Background(SHORT), Step::Halt],
+        _ => vec![Step::Background(LONG), Step::Slow],
     }
 }
 
 /// Steps that need nobody else.
-const LOCAL: [Step; 8] =
-    [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray, Step::Board, Step::Board];
+const LOCAL: [Step; 9] = [
+    Step::Bash,
+    Step::Bash,
+    Step::Slow,
+    Step::Read,
+    Step::Write,
+    Step::Stray,
+    Step::Background(SHORT),
+    Step::Board,
+    Step::Board,
+];
 
 impl Step {
     fn draw(random: &mut Random, peers: &[String]) -> Self {
@@ -232,6 +251,8 @@ impl Step {
             "slow" => Self::Slow,
             "linger" => Self::Linger,
             "stray" => Self::Stray,
+            "background" => Self::Background(about.parse().ok()?),
+            "halt" => Self::Halt,
             "read" => Self::Read,
             "write" => Self::Write,
             "secret" => Self::Secret,
@@ -266,6 +287,8 @@ impl fmt::Display for Step {
             Self::Slow => f.write_str("slow"),
             Self::Linger => f.write_str("linger"),
             Self::Stray => f.write_str("stray"),
+            Self::Background(ms) => write!(f, "background:{ms}"),
+            Self::Halt => f.write_str("halt"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::Secret => f.write_str("secret"),

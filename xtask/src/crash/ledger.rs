@@ -7,7 +7,7 @@ use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Crashes in one step after which its calls are not made again.
@@ -67,6 +67,8 @@ pub(super) struct Promises {
     pub(super) held: Vec<LetterId>,
     /// Those that a person let in, or did not.
     pub(super) decided: HashMap<LetterId, bool>,
+    /// Sessions that a person stopped, or wanted to.
+    pub(super) aborted: HashSet<SessionId>,
 }
 
 /// The logs of all sessions.
@@ -451,13 +453,15 @@ impl Made {
             // A person approved its first plan: whoever does not plan has none to put to anybody.
             (State::Denied, "plan_exit") => true,
             (State::Denied, _) => self.ask.is_some(),
-            (State::Ok, "bash") => self.exited_well(),
+            (State::Ok, "bash") => self.exited_well() || self.input["background"] == true,
             (State::Ok, "exit_worktree") => self.input["discard_changes"] == true || !self.discarded(),
             (State::Ok, _) => true,
             // Somebody was faster, or there is nothing to take.
             (State::Error, "board_claim" | "board_update") => {
                 matches!(self.output()["code"].as_str(), Some("not_found" | "conflict" | "denied"))
             }
+            // What was to be stopped went with the gateway.
+            (State::Error, "jobs") => self.output()["code"] == "not_found",
             // Whoever is written to has ended or never began, or somebody else answered first; a worktree holds work.
             (State::Error, "send_message" | "enter_worktree" | "exit_worktree") => {
                 let half_gone = result.output.contains(HALF_GONE);

@@ -317,6 +317,7 @@ impl Load {
     async fn abort(&self, accepted: &Accepted, random: &mut Random) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
         let whole = random.percent(50);
+        self.promises().aborted.insert(accepted.session_id.clone());
         let stopped = self
             .call::<ChatAbort>(|| AbortInput {
                 reference: accepted.session_id.to_string(),

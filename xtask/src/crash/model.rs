@@ -41,6 +41,7 @@ impl Script {
         let reply = match job.plan.get(step) {
             _ if !due.is_empty() => Reply::calls(due),
             None => Reply::text(format!("done {}", job.id)),
+            Some(Step::Halt) => Reply::calls([halt(messages)]),
             Some(planned) => Reply::calls(self.calls(&job, step, planned)),
         };
         reply.delay(delay).usage(100, 10)
@@ -79,6 +80,12 @@ impl Script {
             Step::Slow => vec![bash(format!("sleep 0.03; {leave}; sleep 0.03"))],
             Step::Linger => vec![bash(format!("{leave}; sleep 1.3"))],
             Step::Stray => vec![bash(format!("setsid sleep 300 {} & {leave}; sleep 0.1", self.marker()))],
+            Step::Background(ms) => {
+                let command = format!("{leave}; sleep {:.3}", Duration::from_millis(*ms).as_secs_f64());
+                vec![("bash", json!({ "command": command, "background": true }))]
+            }
+            // Which one it is follows from the conversation.
+            Step::Halt => Vec::new(),
             Step::Read => vec![read],
             Step::Write => vec![("write", json!({ "filePath": format!("out/{token}.txt"), "content": token }))],
             Step::Secret => vec![("read", json!({ "filePath": ".env" }))],
@@ -134,6 +141,19 @@ impl Script {
     }
 }
 
+/// Stops the newest command in the background, or looks whether there is one.
+fn halt(messages: &[Value]) -> (&'static str, Value) {
+    let started = |message: &Value| {
+        let text = message["content"].as_str().filter(|_| message["role"] == "tool")?;
+        Some(text.strip_prefix("The job `")?.split('`').next()?.to_owned())
+    };
+    let input = match messages.iter().rev().find_map(started) {
+        Some(id) => json!({ "action": "stop", "id": id }),
+        None => json!({ "action": "list" }),
+    };
+    ("jobs", input)
+}
+
 /// The newest job of a conversation, and how many replies it has had.
 fn position(messages: &[Value]) -> Option<(Job, usize)> {
     let mut replies = 0;
@@ -169,5 +189,12 @@ mod tests {
         let (job, step) = position(&messages).unwrap();
         assert_eq!((job.id.as_str(), step), ("b", 1));
         assert!(position(&[json!({ "role": "user", "content": "hello" })]).is_none());
+    }
+
+    #[test]
+    fn the_newest_command_in_the_background_is_stopped() {
+        let started = |id: &str| json!({ "role": "tool", "content": format!("The job `{id}` runs in the background") });
+        assert_eq!(halt(&[started("job_1"), started("job_2")]).1, json!({ "action": "stop", "id": "job_2" }));
+        assert_eq!(halt(&[]).1, json!({ "action": "list" }));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Only while no gateway runs: one that loses power (`--power`) has writes in its own memory that no other process sees.
 
+use super::background::Background;
 use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
 use super::talk::Talk;
@@ -28,6 +29,7 @@ pub(super) struct Verify {
     pub(super) overseen: (usize, usize),
     pub(super) ledger: Ledger,
     pub(super) talk: Talk,
+    pub(super) background: Background,
     pub(super) trees: Trees,
 }
 
@@ -43,6 +45,7 @@ impl Verify {
             overseen: (0, 0),
             ledger: Ledger::default(),
             talk: Talk::default(),
+            background: Background::default(),
             trees: Trees::new(directory),
         }
     }
@@ -67,8 +70,10 @@ impl Verify {
     pub(super) async fn check(&mut self, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
         let store = self.open()?;
         self.read(&store).await?;
-        let mut found = self.ledger.check(promises, &self.tokens()?);
+        let tokens = self.tokens()?;
+        let mut found = self.ledger.check(promises, &tokens);
         found.extend(self.talk.check(&promises.answers));
+        found.extend(self.background.check(&promises.aborted, &tokens));
         found.extend(self.trees.check(self.ledger.written())?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
@@ -92,6 +97,7 @@ impl Verify {
                 let entry: Entry = serde_json::from_str(&kept.body)
                     .with_context(|| format!("entry {} of `{}` does not read back", kept.seq, kept.session))?;
                 self.talk.apply(&kept.session, kept.seq, &entry);
+                self.background.apply(&kept.session, kept.at, &entry);
                 self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }
