@@ -29,6 +29,8 @@ pub(super) enum Step {
     Write,
     /// Reads what a person has to allow.
     Secret,
+    /// Asks a person what only they can say.
+    Question,
     /// So many children at once, waited for.
     Tasks(u64),
     /// A child in the background.
@@ -201,7 +203,7 @@ const LONG: u64 = 700;
 /// Steps that only make sense one after the other.
 fn scene(random: &mut Random) -> Vec<Step> {
     let there = || vec![Step::Enter, Step::Write];
-    match random.below(10) {
+    match random.below(11) {
         0 | 1 => vec![Step::Crew, Step::Shout, Step::Slow, Step::Dismiss],
         2 | 3 => vec![Step::Planner, Step::Read],
         4 => [there(), vec![Step::Exit(Exit::Remove), Step::Exit(Exit::Discard), Step::Write]].concat(),
@@ -209,7 +211,8 @@ fn scene(random: &mut Random) -> Vec<Step> {
         6 => vec![Step::Enter, Step::Exit(Exit::Remove)],
         7 => vec![Step::Isolated(true), Step::Isolated(false)],
         8 => vec![Step::Background(LONG), Step::Background(SHORT), Step::Halt],
-        _ => vec![Step::Background(LONG), Step::Slow],
+        9 => vec![Step::Background(LONG), Step::Slow],
+        _ => vec![Step::Question, Step::Question],
     }
 }
 
@@ -231,7 +234,8 @@ impl Step {
         match random.below(100) {
             0..36 => random.pick(&LOCAL).clone(),
             36..42 => Self::Secret,
-            42..58 => Self::Tasks(1 + random.below(4)),
+            42..48 => Self::Question,
+            48..58 => Self::Tasks(1 + random.below(4)),
             58..68 => Self::Spawn,
             68..73 => Self::SpawnAndWait,
             73..80 => Self::Mixed,
@@ -256,6 +260,7 @@ impl Step {
             "read" => Self::Read,
             "write" => Self::Write,
             "secret" => Self::Secret,
+            "question" => Self::Question,
             "tasks" => Self::Tasks(about.parse().ok()?),
             "spawn" => Self::Spawn,
             "spawn-and-wait" => Self::SpawnAndWait,
@@ -292,6 +297,7 @@ impl fmt::Display for Step {
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::Secret => f.write_str("secret"),
+            Self::Question => f.write_str("question"),
             Self::Tasks(count) => write!(f, "tasks:{count}"),
             Self::Spawn => f.write_str("spawn"),
             Self::SpawnAndWait => f.write_str("spawn-and-wait"),

@@ -3,6 +3,7 @@
 //! Pure: entries and promises in, violations out. Reading the store is left to `verify`.
 
 use super::oversight::Change;
+use super::questions::Said;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
@@ -13,7 +14,7 @@ use std::fmt;
 /// Crashes in one step after which its calls are not made again.
 const ATTEMPTS: usize = 3;
 /// How a call is told that a crash cut it off.
-const CUT_OFF: &str = "the gateway stopped while this call ran";
+pub(super) const CUT_OFF: &str = "the gateway stopped while this call ran";
 
 /// What is said of a worktree that is there in part.
 pub(super) const HALF_GONE: &str = "lost its file";
@@ -57,6 +58,8 @@ impl fmt::Display for Violation {
 pub(super) struct Promises {
     pub(super) prompts: Vec<(RunId, SessionId)>,
     pub(super) answers: HashMap<AskId, AskReply>,
+    /// What a person said to questions, acknowledged or not.
+    pub(super) said: HashMap<AskId, Said>,
     /// Runs of children, and the session that is to hear of their end.
     pub(super) hired: Vec<(RunId, SessionId)>,
     /// Tasks that a person asked for, by a session of their tree.

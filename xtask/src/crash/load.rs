@@ -120,6 +120,15 @@ impl Load {
         }
     }
 
+    /// Calls once, if there is somebody to call.
+    pub(super) async fn try_call<M: Method>(&self, input: M::Input) -> anyhow::Result<Option<M::Output>> {
+        match self.client.call::<M>(input).await {
+            Ok(output) => Ok(Some(output)),
+            Err(error) if error.is_lost() => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("`{}` broke", M::NAME)),
+        }
+    }
+
     /// One client, until the round is over.
     pub(super) async fn drive(self, name: String, peers: Vec<Peer>) -> anyhow::Result<()> {
         let mut random = Random::named(&format!("{}-{name}", self.seed));
@@ -369,11 +378,8 @@ impl Load {
             if random.percent(20) {
                 self.decide(&mut random).await?;
             }
-            let open = match self.client.call::<PermissionsList>(AsksInput::default()).await {
-                Ok(open) => open,
-                Err(error) if error.is_lost() => continue,
-                Err(error) => return Err(error).context("`permissions.list` broke"),
-            };
+            self.reply().await?;
+            let Some(open) = self.try_call::<PermissionsList>(AsksInput::default()).await? else { continue };
             for ask in open.asks {
                 let looks = seen.entry(ask.ask_id.clone()).or_default();
                 *looks += 1;

@@ -12,6 +12,7 @@ mod ledger;
 mod load;
 mod model;
 mod oversight;
+mod questions;
 mod random;
 mod talk;
 mod tidy;
@@ -279,7 +280,7 @@ impl Suite {
         eprintln!(
             "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
              {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
-             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), rest {:.1} s",
+             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             talk.letters,
@@ -288,6 +289,7 @@ impl Suite {
             talk.plans,
             talk.agreed,
             talk.ended,
+            self.verify.questions.count(),
             rest.elapsed().as_secs_f64(),
         );
     }

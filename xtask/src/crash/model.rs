@@ -3,6 +3,7 @@
 
 use super::answers;
 use super::job::{Exit, Job, Manner, Step};
+use super::questions;
 use super::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -89,6 +90,7 @@ impl Script {
             Step::Read => vec![read],
             Step::Write => vec![("write", json!({ "filePath": format!("out/{token}.txt"), "content": token }))],
             Step::Secret => vec![("read", json!({ "filePath": ".env" }))],
+            Step::Question => vec![("question", questions::input(&token))],
             Step::Tasks(count) => (0..*count).map(task).collect(),
             Step::Spawn => vec![spawn(true)],
             Step::SpawnAndWait => vec![spawn(false)],

@@ -5,6 +5,7 @@
 use super::background::Background;
 use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
+use super::questions::Questions;
 use super::talk::Talk;
 use super::trees::Trees;
 use anyhow::Context;
@@ -30,6 +31,7 @@ pub(super) struct Verify {
     pub(super) ledger: Ledger,
     pub(super) talk: Talk,
     pub(super) background: Background,
+    pub(super) questions: Questions,
     pub(super) trees: Trees,
 }
 
@@ -46,6 +48,7 @@ impl Verify {
             ledger: Ledger::default(),
             talk: Talk::default(),
             background: Background::default(),
+            questions: Questions::default(),
             trees: Trees::new(directory),
         }
     }
@@ -74,6 +77,7 @@ impl Verify {
         let mut found = self.ledger.check(promises, &tokens);
         found.extend(self.talk.check(&promises.answers));
         found.extend(self.background.check(&promises.aborted, &tokens));
+        found.extend(self.questions.check(&promises.said));
         found.extend(self.trees.check(self.ledger.written())?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
@@ -98,6 +102,7 @@ impl Verify {
                     .with_context(|| format!("entry {} of `{}` does not read back", kept.seq, kept.session))?;
                 self.talk.apply(&kept.session, kept.seq, &entry);
                 self.background.apply(&kept.session, kept.at, &entry);
+                self.questions.apply(&kept.session, &entry);
                 self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }
