@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn an_end_is_told_once() {
         let done = told("ended with exit code 0 after 0.1 s");
-        check("token-1", &[done.clone()], &[], &[]);
+        check("token-1", std::slice::from_ref(&done), &[], &[]);
         check("token-1", &[], &[], &[Kind::Lost]);
         check("token-1", &[done.clone(), done.clone()], &[], &[Kind::Doubled]);
         check("token-1", &[told("was killed by signal 9 after 0.1 s")], &[], &[Kind::Wrong]);

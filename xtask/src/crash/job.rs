@@ -45,6 +45,8 @@ pub(super) enum Step {
     Hurry(String),
     /// A message that two sessions then talk over.
     Talk(String),
+    /// The next version of several files, by one call.
+    Draft(u64),
     /// Several different calls in one reply.
     Mixed,
     /// A task for the board, one taken from it, and a word to another.
@@ -268,6 +270,7 @@ impl Step {
             "tell" => Self::Tell(about.to_owned()),
             "hurry" => Self::Hurry(about.to_owned()),
             "talk" => Self::Talk(about.to_owned()),
+            "draft" => Self::Draft(about.parse().ok()?),
             "mixed" => Self::Mixed,
             "board" => Self::Board,
             "mail" => Self::Mail(about.to_owned()),
@@ -305,6 +308,7 @@ impl fmt::Display for Step {
             Self::Tell(peer) => write!(f, "tell:{peer}"),
             Self::Hurry(peer) => write!(f, "hurry:{peer}"),
             Self::Talk(peer) => write!(f, "talk:{peer}"),
+            Self::Draft(version) => write!(f, "draft:{version}"),
             Self::Mixed => f.write_str("mixed"),
             Self::Board => f.write_str("board"),
             Self::Mail(peer) => write!(f, "mail:{peer}"),

@@ -4,6 +4,7 @@
 
 use super::oversight::Change;
 use super::questions::Said;
+use super::regret::Regret;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
@@ -72,6 +73,8 @@ pub(super) struct Promises {
     pub(super) decided: HashMap<LetterId, bool>,
     /// Sessions that a person stopped, or wanted to.
     pub(super) aborted: HashSet<SessionId>,
+    /// What a person took back, by the folders it was in.
+    pub(super) regrets: HashMap<String, Regret>,
 }
 
 /// The logs of all sessions.
@@ -318,7 +321,7 @@ impl Ledger {
             n => found
                 .push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
         }
-        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made)) {
+        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made) && !self.does_not_fit(made)) {
             found.push(Violation::new(Kind::Wrong, format!("call `{id}` of `{session}` ({tool}): {why}")));
         }
         let told_of = made.waits_for.as_ref().map(RunId::to_string).or_else(|| made.promised_run());
@@ -334,6 +337,15 @@ impl Ledger {
             self.calls.values().filter(|of| of.session == made.session && of.tool == "plan_exit").peekable();
         let denied = made.tool == "write" && made.results.iter().all(|result| result.state == State::Denied);
         denied && plans.peek().is_some() && plans.all(|plan| plan.results.iter().all(|one| one.state != State::Ok))
+    }
+
+    /// A patch of files that an earlier one was to make, which crashes cut off or did not let come to it.
+    fn does_not_fit(&self, made: &Made) -> bool {
+        let cut_off = |of: &Made| of.results.iter().any(|result| result.state == State::Interrupted);
+        let mut patches = self.calls.values().filter(|of| of.session == made.session && of.tool == "apply_patch");
+        let given_up =
+            |(session, ended): &(SessionId, Ended)| *session == made.session && ended.code == Some(Code::Interrupted);
+        made.tool == "apply_patch" && (patches.any(cut_off) || self.ends.values().flatten().any(given_up))
     }
 
     /// A person's answer decides, unless the call was stopped first.

@@ -44,7 +44,7 @@ const KEPT: usize = 3;
 pub(super) struct Load {
     client: Client,
     pub(super) directory: String,
-    seed: u64,
+    pub(super) seed: u64,
     promises: Arc<Mutex<Promises>>,
     /// Something was posted.
     pub(super) posted: Arc<Notify>,
@@ -151,6 +151,9 @@ impl Load {
                 self.tidy(&mut random).await?;
             }
             if random.percent(8) {
+                self.regret(&id, &mut random).await?;
+            }
+            if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
             }
             if random.percent(75) {
@@ -192,7 +195,7 @@ impl Load {
         Ok(accepted)
     }
 
-    async fn ask(&self, key: &str, job: &Job, session: Option<&SessionId>) -> anyhow::Result<Accepted> {
+    pub(super) async fn ask(&self, key: &str, job: &Job, session: Option<&SessionId>) -> anyhow::Result<Accepted> {
         self.posted.notify_waiters();
         let accepted = self
             .call::<Agent>(|| AgentInput {
@@ -415,6 +418,7 @@ fn change(session: &SessionId, task: &BoardTask) -> Change {
 /// The directory that the sessions work in.
 pub(super) fn furnish(directory: &Path) -> anyhow::Result<PathBuf> {
     std::fs::write(directory.join(".env"), "SECRET=none\n").context("cannot furnish the directory")?;
+    super::regret::furnish(directory)?;
     super::trees::found(directory)?;
     Ok(directory.join("tokens.log"))
 }

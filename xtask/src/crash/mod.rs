@@ -14,6 +14,7 @@ mod model;
 mod oversight;
 mod questions;
 mod random;
+mod regret;
 mod talk;
 mod tidy;
 mod trees;
@@ -230,6 +231,7 @@ impl Suite {
         }
         let at = self.kill()?;
         self.verify.background.kills.push(at);
+        regret::whole(&self.directory)?;
         self.points += 1;
         self.gateway.start()
     }
@@ -280,7 +282,8 @@ impl Suite {
         eprintln!(
             "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
              {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
-             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, rest {:.1} s",
+             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, \
+             {} undos, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             talk.letters,
@@ -290,6 +293,7 @@ impl Suite {
             talk.agreed,
             talk.ended,
             self.verify.questions.count(),
+            self.verify.regrets.count(),
             rest.elapsed().as_secs_f64(),
         );
     }

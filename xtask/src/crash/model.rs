@@ -5,6 +5,7 @@ use super::answers;
 use super::job::{Exit, Job, Manner, Step};
 use super::questions;
 use super::random::Random;
+use super::regret;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,6 +108,7 @@ impl Script {
                 ("board_claim", json!({})),
                 ("board_update", json!({ "number": 1, "note": token })),
             ],
+            Step::Draft(version) => vec![("apply_patch", json!({ "patch": regret::patch(&job.id, *version) }))],
             Step::Mixed => vec![bash(leave), read, task(0), spawn(true)],
             Step::Mail(peer) => vec![mail(peer, json!(token))],
             Step::Crew => {

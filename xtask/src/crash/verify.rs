@@ -6,6 +6,7 @@ use super::background::Background;
 use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
 use super::questions::Questions;
+use super::regret::Regrets;
 use super::talk::Talk;
 use super::trees::Trees;
 use anyhow::Context;
@@ -21,6 +22,7 @@ const PAGE: usize = 2_000;
 
 pub(super) struct Verify {
     state: PathBuf,
+    directory: PathBuf,
     tokens: PathBuf,
     cursor: u64,
     /// Prompts whose runs were looked at.
@@ -32,6 +34,7 @@ pub(super) struct Verify {
     pub(super) talk: Talk,
     pub(super) background: Background,
     pub(super) questions: Questions,
+    pub(super) regrets: Regrets,
     pub(super) trees: Trees,
 }
 
@@ -40,6 +43,7 @@ impl Verify {
         let state = Paths::under(home).state;
         Self {
             state,
+            directory: directory.to_owned(),
             tokens: tokens.to_owned(),
             cursor: 0,
             asked: 0,
@@ -49,6 +53,7 @@ impl Verify {
             talk: Talk::default(),
             background: Background::default(),
             questions: Questions::default(),
+            regrets: Regrets::default(),
             trees: Trees::new(directory),
         }
     }
@@ -78,6 +83,7 @@ impl Verify {
         found.extend(self.talk.check(&promises.answers));
         found.extend(self.background.check(&promises.aborted, &tokens));
         found.extend(self.questions.check(&promises.said));
+        found.extend(self.regrets.check(&promises.regrets, &self.directory));
         found.extend(self.trees.check(self.ledger.written())?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
@@ -103,6 +109,7 @@ impl Verify {
                 self.talk.apply(&kept.session, kept.seq, &entry);
                 self.background.apply(&kept.session, kept.at, &entry);
                 self.questions.apply(&kept.session, &entry);
+                self.regrets.apply(&kept.session, kept.seq, &entry);
                 self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }
