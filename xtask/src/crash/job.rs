@@ -135,6 +135,12 @@ impl Job {
         Self { id, plan }
     }
 
+    /// What a client asks for when there are no more crashes.
+    pub(super) fn last(client: &str) -> Self {
+        let short = Step::Background(SHORT);
+        Self { id: format!("{client}-last"), plan: vec![short.clone(), short, Step::Background(LONG), Step::Halt] }
+    }
+
     /// The name of one of this job's agents, and what it is to do.
     pub(super) fn member(&self, manner: Manner) -> (String, Self) {
         let name = format!("{}.{}", self.id, manner.word());

@@ -160,6 +160,10 @@ impl Load {
                 self.wait(&accepted.run_id, 20 + random.below(400)).await?;
             }
         }
+        // Started when the last crash is over: it must come to its own end.
+        let last = Job::last(&name);
+        let accepted = self.ask(&format!("crash-{}-{}", self.seed, last.id), &last, None).await?;
+        self.promises().prompts.push((accepted.run_id, accepted.session_id));
         Ok(())
     }
 
