@@ -29,7 +29,7 @@ mod sample;
 
 pub use list::{expand, unreachable};
 pub use policy::Policy;
-pub use wildcard::matches;
+pub use wildcard::{matches, place};
 
 use proto::{Action, Rule};
 

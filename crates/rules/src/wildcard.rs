@@ -81,6 +81,15 @@ fn walk(pattern: &str, text: &str, any_one: impl Fn(char) -> bool) -> bool {
     }
 }
 
+/// The file or folder that a pattern of paths begins with, if it names one.
+pub fn place(pattern: &str) -> Option<&str> {
+    let named = match pattern.find(['*', '?']) {
+        None => pattern,
+        Some(at) => &pattern[..=pattern[..at].rfind('/')?],
+    };
+    Some(named.trim_end_matches('/')).filter(|named| !named.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +182,21 @@ mod tests {
         }
         for pattern in ["", "?", "?*", "*.md", " *"] {
             assert!(!is_everything(pattern), "`{pattern}`");
+        }
+    }
+
+    #[test]
+    fn a_pattern_names_a_place_up_to_its_first_wildcard() {
+        for (pattern, expected) in [
+            ("/etc/passwd", Some("/etc/passwd")),
+            ("/etc/*", Some("/etc")),
+            ("src/a*.rs", Some("src")),
+            ("/home/me/", Some("/home/me")),
+            ("/*", None),
+            ("*", None),
+            ("*.env", None),
+        ] {
+            assert_eq!(place(pattern), expected, "{pattern}");
         }
     }
 }

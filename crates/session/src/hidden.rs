@@ -4,6 +4,18 @@ use crate::agents::Profile;
 use crate::slots::SessionSlot;
 use llm::{Message, Model, Part, Provider, Reply, Request};
 
+/// What such an agent is asked.
+pub(crate) fn request(profile: &Profile, provider: &dyn Provider, model: Model, text: &str) -> Request {
+    Request {
+        messages: vec![provider.encode(&Message::user(text))],
+        model,
+        system: profile.prompt.clone(),
+        tools: bytes::Bytes::new(),
+        temperature: profile.temperature,
+        top_p: profile.top_p,
+    }
+}
+
 /// Asks once, in its turn: when the provider's pace allows it, and with a place among the runs of a tree if one is given.
 pub(crate) async fn ask(
     profile: &Profile,
@@ -12,14 +24,7 @@ pub(crate) async fn ask(
     text: &str,
     slot: Option<&SessionSlot>,
 ) -> Result<Reply, llm::Error> {
-    let request = Request {
-        messages: vec![provider.encode(&Message::user(text))],
-        model,
-        system: profile.prompt.clone(),
-        tools: bytes::Bytes::new(),
-        temperature: profile.temperature,
-        top_p: profile.top_p,
-    };
+    let request = request(profile, provider, model, text);
     while let Err(wait) = provider.pace(&request) {
         tokio::time::sleep(wait.time).await;
     }

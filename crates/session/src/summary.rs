@@ -3,10 +3,9 @@
 
 use crate::runtime::control;
 use crate::{Runtime, compaction, fork, hidden};
-use proto::entry::{Compaction, CompactionState, Stored};
 use proto::letter::{Sender, Switch};
 use proto::methods::SummaryOutput;
-use proto::{Body, Code, Entry, Error, LetterId, SessionId};
+use proto::{Body, Code, Error, LetterId, SessionId};
 use store::Span;
 
 /// The agent that says it.
@@ -27,9 +26,11 @@ impl Runtime {
         let small = here.loaded.config.small_model.clone();
         let name = profile.model_or(|| small.unwrap_or_else(|| rt.model_of(&row)));
         let (provider, model) = here.model(&name)?;
-        let entries = rt.store.entries(session, Span::After { seq: 0, limit: usize::MAX }).await?;
+        // Older ones are summed up already.
+        let since = Span::After { seq: row.base.saturating_sub(1), limit: usize::MAX };
+        let entries = rt.store.entries(session, since).await?;
         let entries = fork::standing(&row, entries);
-        let summed = entries.iter().filter_map(done).rfind(|done| done.keeps_from.is_some());
+        let summed = entries.iter().filter_map(compaction::done).rfind(|done| done.keeps_from.is_some());
         let from = summed.and_then(|done| done.keeps_from).unwrap_or(0);
         let kept = &entries[entries.partition_point(|stored| stored.seq < from)..];
         if summed.is_none() && !compaction::says_something(kept) {
@@ -50,12 +51,5 @@ impl Runtime {
         rt.post(vec![post]).await?;
         let text = rt.conceal(hidden::words(&reply.parts).trim().to_owned());
         Ok(SummaryOutput { session_id: session.clone(), model: name, text, usage: reply.usage })
-    }
-}
-
-fn done(stored: &Stored) -> Option<&Compaction> {
-    match &stored.entry {
-        Entry::Compaction(done) if done.state == CompactionState::Done => Some(done),
-        _ => None,
     }
 }

@@ -3,13 +3,11 @@
 //! Work per step is proportional to what is new. The bytes of what was sent before never change, which is also what a
 //! provider's prompt cache asks for.
 
-use crate::compaction::{PRUNED, is_long, opening};
+use crate::compaction::{PRUNED, done, is_long, opening};
 use crate::undo;
 use bytes::Bytes;
 use llm::{CallRef, FileRef, Message, Model, Provider, ResultRef, Said};
-use proto::entry::{
-    CallResult, Compaction, CompactionState, Entry, File, Input, Reply, ReplyPart, State, Stored, ToolsLoaded,
-};
+use proto::entry::{CallResult, Entry, File, Input, Reply, ReplyPart, State, Stored, ToolsLoaded};
 use proto::letter::InputPart;
 use proto::{Call, CallId};
 use std::sync::Arc;
@@ -68,7 +66,7 @@ impl Transcript {
     /// What a log says to a model: the newest summary, and what came since.
     pub(crate) fn of(provider: Arc<dyn Provider>, takes: Takes, entries: &[Stored]) -> Self {
         let mut transcript = Self::new(provider, takes);
-        let compactions = || entries.iter().filter_map(compaction);
+        let compactions = || entries.iter().filter_map(done);
         transcript.prunes_before = compactions().filter_map(|done| done.prunes_before).max().unwrap_or(0);
         let summed = compactions().rfind(|done| done.keeps_from.is_some());
         let from = summed.and_then(|done| done.keeps_from).unwrap_or(0);
@@ -203,14 +201,6 @@ impl Transcript {
             slot.get_or_insert_with(|| Settled { output, failed: true, files, shows });
         }
         self.tell_results();
-    }
-}
-
-/// Room that was made.
-fn compaction(stored: &Stored) -> Option<&Compaction> {
-    match &stored.entry {
-        Entry::Compaction(done) if done.state == CompactionState::Done => Some(done),
-        _ => None,
     }
 }
 

@@ -12,10 +12,12 @@ use testkit::{FakeModel, Options, Received, Reply, RepoDir, TempHome, Wire};
 
 const SHORT: usize = 150;
 
-/// Steps of the long session, and which of them are compared.
-const LONG: usize = 2_010;
-const EARLY: Range<usize> = 3..14;
-const LATE: Range<usize> = 1_990..LONG;
+/// Steps of the long session, and which of them are compared: enough that one slow moment of the disk is not all of them.
+const LONG: usize = 2_050;
+const EARLY: Range<usize> = 3..103;
+const LATE: Range<usize> = 1_950..LONG;
+/// Such sessions.
+const ROUNDS: usize = 3;
 
 /// The call of each step.
 struct Work {
@@ -47,13 +49,23 @@ pub(super) fn bash_step(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
 /// The last steps of a long session against its first.
 pub(super) fn late_steps(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let (early, late) = early_and_late(bench, Wire::OpenAiChat, 3)?;
+    let (early, late) = early_and_late(&steps_of(bench, LONG, ROUNDS, &READ)?)?;
+    eprintln!("  early {early:.2} ms, late {late:.2} ms");
     Ok(vec![Row::info("step_2000_ratio", late / early, "").at_most(1.2)])
 }
 
-/// The same on every wire: none much slower than the others, none slower at its end than at its beginning.
+/// The same on every wire, in turns: none much slower than the others, none slower at its end than at its beginning.
 pub(super) fn wires(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    let times = Wire::ALL.iter().map(|wire| early_and_late(bench, *wire, 2)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut times: Vec<Vec<Vec<f64>>> = vec![Vec::new(); Wire::ALL.len()];
+    for _ in 0..ROUNDS {
+        for (wire, times) in Wire::ALL.iter().zip(&mut times) {
+            times.extend(steps_on(bench, *wire, LONG, 1, &READ)?);
+        }
+    }
+    let times = times.iter().map(|times| early_and_late(times)).collect::<anyhow::Result<Vec<_>>>()?;
+    for (wire, (early, late)) in Wire::ALL.iter().zip(&times) {
+        eprintln!("  {}: early {early:.2} ms, late {late:.2} ms", wire.as_str());
+    }
     let most = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
     let least = |values: &[f64]| values.iter().copied().fold(f64::MAX, f64::min);
     let late: Vec<f64> = times.iter().map(|(_, late)| *late).collect();
@@ -64,12 +76,10 @@ pub(super) fn wires(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-fn early_and_late(bench: &Bench, wire: Wire, sessions: usize) -> anyhow::Result<(f64, f64)> {
-    let times = steps_on(bench, wire, LONG, sessions, &READ)?;
-    let pick = |steps: &Range<usize>| times.iter().flat_map(|session| session[steps.clone()].to_vec()).collect();
-    let (early, late) = (median(pick(&EARLY))?, median(pick(&LATE))?);
-    eprintln!("  {}: early {early:.2} ms, late {late:.2} ms", wire.as_str());
-    Ok((early, late))
+/// The usual time of an early and of a late step.
+fn early_and_late(sessions: &[Vec<f64>]) -> anyhow::Result<(f64, f64)> {
+    let pick = |steps: &Range<usize>| sessions.iter().flat_map(|session| session[steps.clone()].to_vec()).collect();
+    Ok((median(pick(&EARLY))?, median(pick(&LATE))?))
 }
 
 fn steps_of(bench: &Bench, steps: usize, sessions: usize, work: &'static Work) -> anyhow::Result<Vec<Vec<f64>>> {

@@ -63,6 +63,46 @@ fn why_names_the_rule_its_file_and_its_line() {
 }
 
 #[test]
+fn why_tells_of_the_leave_that_a_path_outside_needs() {
+    let world = World::new();
+    permit(&world, json!({ "*": "allow", "external_directory": { "*": "ask", "/usr/*": "allow" } }));
+    for (tool, pattern, action, outside) in [
+        ("bash", "cat src/claims.rs", "allow", None),
+        ("bash", "cat /etc/hostname", "ask", Some("/etc/*")),
+        ("bash", "ls > /etc/list", "ask", Some("/etc/*")),
+        ("bash", "ls /usr/share", "allow", Some("/usr/share/*")),
+        ("edit", "/etc/hostname", "ask", Some("/etc/*")),
+        ("read", "../../../../../../../../etc/hostname", "ask", Some("/etc/*")),
+        ("read", "src/claims.rs", "allow", None),
+    ] {
+        let said = world.convoke(["why", tool, pattern, "--json"]).code(0).json();
+        assert_eq!(said["action"], action, "{tool} {pattern}: {said}");
+        let parts = said["parts"].as_array().cloned().unwrap_or_default();
+        let elsewhere = parts.iter().find(|part| part["permission"] == "external_directory");
+        assert_eq!(elsewhere.map(|part| part["pattern"].as_str().unwrap()), outside, "{tool} {pattern}: {said}");
+        if action == "ask" {
+            assert_eq!(said["rule"]["permission"], "external_directory", "{tool} {pattern}: {said}");
+            assert!(said["reason"].as_str().unwrap().contains("external_directory"), "{tool} {pattern}: {said}");
+        }
+    }
+}
+
+#[test]
+fn why_sees_a_path_as_where_it_leads_and_knows_its_names() {
+    let world = World::new();
+    permit(&world, json!({ "read": { "*": "allow", "src/*": "deny" } }));
+    std::os::unix::fs::symlink("src", world.repo.path().join("link")).unwrap();
+    let whole = world.repo.path().join("src/claims.rs").display().to_string();
+    for path in ["src/claims.rs", "./src/claims.rs", "none/../src/claims.rs", "link/claims.rs", &whole] {
+        let said = world.convoke(["why", "read", path, "--json"]).code(0).json();
+        assert_eq!((&said["action"], &said["pattern"]), (&json!("deny"), &json!("src/claims.rs")), "{path}: {said}");
+    }
+    let said = world.convoke(["why", "webfetch", "http://localhost:3/", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["rule"]["permission"]), (&json!("deny"), &json!("private_network")), "{said}");
+    world.convoke(["why", "raed", "x"]).code(2).says("did you mean `read`");
+}
+
+#[test]
 fn an_answer_of_always_holds_in_the_project_until_it_is_taken_back() {
     let world = runs("ls > listed.txt");
     permit(&world, json!({ "bash": "ask", "edit": "ask" }));

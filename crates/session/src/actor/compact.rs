@@ -5,9 +5,8 @@
 
 use super::runs::Ending;
 use super::{Actor, Outcome, Stop, Talk};
-use crate::compaction::{self, Standing};
-use crate::fork;
-use llm::{Message, Part, Request};
+use crate::compaction::{self, Standing, done};
+use crate::{fork, hidden};
 use proto::entry::{Compaction, CompactionState, Stored};
 use proto::{Code, Entry, Usage};
 use rules::mode::Mode;
@@ -128,14 +127,7 @@ impl Actor {
         if let Some(wish) = wish {
             text.push_str(&format!(" The person asks you to look after this above all: {wish}"));
         }
-        let request = Request {
-            messages: vec![provider.encode(&Message::user(&text))],
-            model,
-            system: profile.prompt,
-            tools: bytes::Bytes::new(),
-            temperature: profile.temperature,
-            top_p: profile.top_p,
-        };
+        let request = hidden::request(&profile, provider.as_ref(), model, &text);
         if let Err(wait) = provider.pace(&request) {
             return self.wait_in_line(wait).await.map(|()| true);
         }
@@ -162,7 +154,7 @@ impl Actor {
         let (Some(said), Some(summing)) = (said, self.summing.take()) else { return Ok(()) };
         let error = match said {
             Ok(reply) => {
-                let summary: String = reply.parts.iter().filter_map(spoken).collect();
+                let summary = hidden::words(&reply.parts);
                 if !summary.trim().is_empty() {
                     (self.tried, self.squeezed) = (0, 0);
                     return self.keep_summary(summing, &summary, reply.usage).await;
@@ -263,19 +255,5 @@ impl Actor {
         }
         let pending = Compaction { auto: true, ..Compaction::default() };
         self.commit(Batch { entries: vec![Entry::Compaction(pending)], ..Batch::default() }).await
-    }
-}
-
-fn done(stored: &Stored) -> Option<&Compaction> {
-    match &stored.entry {
-        Entry::Compaction(done) if done.state == CompactionState::Done => Some(done),
-        _ => None,
-    }
-}
-
-fn spoken(part: &Part) -> Option<&str> {
-    match part {
-        Part::Text(text) => Some(text),
-        Part::Reasoning(_) | Part::Call { .. } | Part::Block(_) => None,
     }
 }

@@ -4,7 +4,7 @@ use proto::{Action, Rule};
 use rules::Policy;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Names under which rules that do not simply allow know the file at `pattern`, a path as rules see it. Only rules that
 /// name a file or a folder can be looked up; those that begin with a wildcard speak of names, and there is nothing to
@@ -13,7 +13,7 @@ pub(super) fn others(policy: &Policy, worktree: &Path, permission: &str, pattern
     let path = worktree.join(pattern);
     let sets = policy.denies.iter().chain(&policy.ancestors).chain([&policy.own]);
     let strict = |rule: &&Rule| rule.action != Action::Allow && rules::matches(&rule.permission, permission);
-    let mut places: Vec<PathBuf> = sets.flatten().filter(strict).filter_map(|rule| place(&rule.pattern)).collect();
+    let mut places: Vec<&str> = sets.flatten().filter(strict).filter_map(|rule| rules::place(&rule.pattern)).collect();
     places.sort();
     places.dedup();
     let mut found = Vec::new();
@@ -30,16 +30,6 @@ pub(super) fn others(policy: &Policy, worktree: &Path, permission: &str, pattern
         }
     }
     found
-}
-
-/// The file or folder a pattern begins with.
-fn place(pattern: &str) -> Option<PathBuf> {
-    let fixed = match pattern.find(['*', '?']) {
-        None => pattern,
-        Some(at) => &pattern[..=pattern[..at].rfind('/')?],
-    };
-    let fixed = fixed.trim_end_matches('/');
-    (!fixed.is_empty()).then(|| fixed.into())
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
@@ -69,18 +59,5 @@ mod tests {
         // By its own name it is judged anyway.
         assert_eq!(names("secret/key"), [""; 0]);
         assert_eq!(others(&policy, dir, "edit", "notes"), [""; 0]);
-    }
-
-    #[test]
-    fn a_pattern_names_a_place_up_to_its_first_wildcard() {
-        for (pattern, expected) in [
-            ("/etc/passwd", Some("/etc/passwd")),
-            ("/etc/*", Some("/etc")),
-            ("src/a*.rs", Some("src")),
-            ("*", None),
-            ("*.env", None),
-        ] {
-            assert_eq!(place(pattern), expected.map(PathBuf::from), "{pattern}");
-        }
     }
 }

@@ -10,9 +10,10 @@ use proto::methods::ToolInfo;
 use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
+use tools::files::Inside;
 use tools::sandbox::{Confine, Reach};
 use tools::{AgentInfo, AnyTool, Audience};
 
@@ -33,6 +34,11 @@ pub(crate) struct Role {
 }
 
 impl Role {
+    /// What counts as inside of its place.
+    pub(crate) fn inside<'a>(&'a self, outputs: &'a Path) -> Inside<'a> {
+        Inside { dir: &self.dir, worktree: &self.worktree, outputs }
+    }
+
     /// An agent that is gone from the configuration falls back to the default one.
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
         let here = rt.here(&row.cwd);

@@ -9,7 +9,7 @@ mod writing;
 pub(crate) use standing::{Child, Question, Standing, opening};
 pub(crate) use writing::{most_bytes, text};
 
-use proto::entry::{Entry, File, Input, Reply, ReplyPart, Stored};
+use proto::entry::{Compaction, CompactionState, Entry, File, Input, Reply, ReplyPart, Stored};
 use proto::letter::{Compact, InputPart};
 use proto::{CallId, RunId};
 use std::collections::HashSet;
@@ -27,6 +27,14 @@ const SHORT: usize = 400;
 /// What a model reads in place of output that was left out.
 pub(crate) const PRUNED: &str =
     "[this output was left out to make room in the context: make the call again if you need it]";
+
+/// Room that was made.
+pub(crate) fn done(stored: &Stored) -> Option<&Compaction> {
+    match &stored.entry {
+        Entry::Compaction(done) if done.state == CompactionState::Done => Some(done),
+        _ => None,
+    }
+}
 
 /// Tokens that stay verbatim: a quarter of what there is.
 pub(crate) fn tail(usable: u64) -> u64 {

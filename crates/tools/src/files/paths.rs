@@ -59,11 +59,26 @@ pub enum Purpose {
     Write,
 }
 
+/// What counts as inside of a session's place.
+#[derive(Debug, Clone, Copy)]
+pub struct Inside<'a> {
+    pub dir: &'a Path,
+    pub worktree: &'a Path,
+    pub outputs: &'a Path,
+}
+
+impl<'a> From<&'a ToolCx> for Inside<'a> {
+    fn from(cx: &'a ToolCx) -> Self {
+        Self { dir: &cx.dir, worktree: &cx.worktree, outputs: &cx.outputs }
+    }
+}
+
 /// The further access to ask for when a resolved path is outside of the session's directory and worktree.
-pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
+pub fn outside<'a>(path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Option<Access> {
+    let inside = inside.into();
     // What was saved for the model to read later needs no asking.
-    let saved = purpose == Purpose::Read && path.starts_with(&cx.outputs);
-    if saved || path.starts_with(&cx.dir) || path.starts_with(&cx.worktree) {
+    let saved = purpose == Purpose::Read && path.starts_with(inside.outputs);
+    if saved || path.starts_with(inside.dir) || path.starts_with(inside.worktree) {
         return None;
     }
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
@@ -72,9 +87,10 @@ pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
 }
 
 /// All that touching a resolved path asks for: the permission itself, and leave to go outside.
-pub fn accesses(permission: &str, path: &Path, purpose: Purpose, cx: &ToolCx) -> Vec<Access> {
-    let mut accesses = vec![Access::new(permission, relative(path, &cx.worktree))];
-    accesses.extend(outside(path, purpose, cx));
+pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Vec<Access> {
+    let inside = inside.into();
+    let mut accesses = vec![Access::new(permission, relative(path, inside.worktree))];
+    accesses.extend(outside(path, purpose, inside));
     accesses
 }
 
@@ -92,8 +108,13 @@ pub(crate) fn permitted(accesses: &[Access], cx: &ToolCx) -> Result<(), Error> {
 /// A plain file, opened for reading.
 pub(crate) fn open(path: &Path) -> Result<(File, Metadata), Error> {
     regular(path)?;
+    open_known(path)
+}
+
+/// One that was a plain file a moment ago. Opening a device can set it in motion, so anything else is looked at first.
+pub(crate) fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     let file = handle::open(path).map_err(|error| missing(path, &error))?;
-    // Once more: what was looked at may have been replaced meanwhile.
+    // What was looked at may have been replaced meanwhile.
     let found = file.metadata().map_err(|error| missing(path, &error))?;
     plain(path, &found)?;
     Ok((file, found))

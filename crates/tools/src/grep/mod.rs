@@ -119,17 +119,21 @@ impl Search {
         }
         if entry.file_type().is_some_and(|kind| kind.is_file()) && self.includes(entry.path()) {
             let lines = self.search(searcher, entry.path());
-            // Asked of files that match alone: they are few.
-            let shown = lines.is_empty() || self.leave.has("read", &files::relative(entry.path(), &self.worktree));
-            let mut found = lock(found);
-            if shown { found.add(entry.path(), lines) } else { found.leave_out(entry.path()) }
+            if !lines.is_empty() {
+                // Asked of files that match alone: they are few.
+                let shown = self.leave.has("read", &files::relative(entry.path(), &self.worktree));
+                let mut found = lock(found);
+                if shown { found.add(entry.path(), lines) } else { found.leave_out(entry.path()) }
+            }
         }
         WalkState::Continue
     }
 
     fn includes(&self, path: &Path) -> bool {
-        let below = path.strip_prefix(&self.root).ok().filter(|below| !below.as_os_str().is_empty());
-        self.include.as_ref().is_none_or(|include| include.is_match(below.unwrap_or(path)))
+        self.include.as_ref().is_none_or(|include| {
+            let below = path.strip_prefix(&self.root).ok().filter(|below| !below.as_os_str().is_empty());
+            include.is_match(below.unwrap_or(path))
+        })
     }
 
     /// The lines of a file that match, and at most one more than are shown.
@@ -141,7 +145,7 @@ impl Search {
         };
         // What cannot be read is skipped, as a search over many files must. Opened as all files are: a folder may have
         // become a symlink since it was walked.
-        let searched = files::open(path).map_err(|error| error.to_string()).and_then(|(file, _)| {
+        let searched = files::open_known(path).map_err(|error| error.to_string()).and_then(|(file, _)| {
             searcher.search_file(&self.matcher, &file, Lossy(take)).map_err(|error| error.to_string())
         });
         if let Err(error) = searched {
@@ -162,7 +166,7 @@ struct Found {
 
 impl Found {
     fn add(&mut self, path: &Path, lines: Vec<String>) {
-        if lines.is_empty() || self.is_behind(path) {
+        if self.is_behind(path) {
             return;
         }
         self.lines += lines.len();

@@ -2,7 +2,7 @@
 
 use super::link::{Link, Start};
 use super::{Command, Error};
-use crate::sandbox::{self, Backend, Confine, Enforced, Ground, Hiding, Mask, Masks, Mode, Places};
+use crate::sandbox::{self, Backend, Confine, Enforced, Ground, Hiding, Mask, Masks, Mode, Places, Walks};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -27,6 +27,7 @@ pub(super) struct Sandboxes {
     places: Places,
     backend: OnceLock<Backend>,
     masks: OnceLock<Arc<Masks>>,
+    walks: Walks,
     rooms: Mutex<Vec<Room>>,
     sweeper: OnceLock<AbortOnDropHandle<()>>,
 }
@@ -100,7 +101,14 @@ impl Sandboxes {
         if let Some(backend) = backend {
             let _ = known.set(backend);
         }
-        Self { places, backend: known, masks: OnceLock::new(), rooms: Mutex::default(), sweeper: OnceLock::new() }
+        Self {
+            places,
+            backend: known,
+            masks: OnceLock::new(),
+            walks: Walks::default(),
+            rooms: Mutex::default(),
+            sweeper: OnceLock::new(),
+        }
     }
 
     /// Finds, or makes, what a command is to be kept in.
@@ -136,7 +144,7 @@ impl Sandboxes {
             let (inside, hidden) = match warm {
                 Some(room) => room,
                 None => {
-                    let hidden = hidden(confine, &backend).await.map_err(refused)?;
+                    let hidden = self.hidden(confine, &backend).await.map_err(refused)?;
                     self.room_for(confine, &ground, hidden)
                 }
             };
@@ -243,6 +251,24 @@ impl Sandboxes {
         rooms.retain(|room| !Arc::ptr_eq(&room.inside, inside));
     }
 
+    /// What lies in the workspace and elsewhere that commands must not read.
+    async fn hidden(&self, confine: &Confine, backend: &Backend) -> Result<Vec<PathBuf>, String> {
+        if !matches!(backend, Backend::Bubblewrap(_)) {
+            return Ok(Vec::new());
+        }
+        let (rules, worktree) = (Arc::clone(&confine.rules), confine.worktree.clone());
+        let mut known = self.walks.take(&worktree, &rules);
+        let walk = move || {
+            let found = Hiding::of(&rules).find(&worktree, &mut known);
+            (found, worktree, rules, known)
+        };
+        let (found, worktree, rules, known) = tokio::task::spawn_blocking(walk)
+            .await
+            .map_err(|error| format!("cannot look for files to hide: {error}"))?;
+        self.walks.keep(worktree, rules, known);
+        found
+    }
+
     async fn make(
         &self,
         confine: &Confine,
@@ -301,16 +327,8 @@ async fn sweep(sandboxes: Weak<Sandboxes>) {
         ticks.tick().await;
         let Some(sandboxes) = sandboxes.upgrade() else { return };
         sandboxes.end_idle(|room| room.used.elapsed() > IDLE);
+        sandboxes.walks.forget_old();
     }
-}
-
-async fn hidden(confine: &Confine, backend: &Backend) -> Result<Vec<PathBuf>, String> {
-    if !matches!(backend, Backend::Bubblewrap(_)) {
-        return Ok(Vec::new());
-    }
-    let (rules, worktree) = (Arc::clone(&confine.rules), confine.worktree.clone());
-    let found = tokio::task::spawn_blocking(move || Hiding::of(&rules).find(&worktree)).await;
-    found.map_err(|error| format!("cannot look for files to hide: {error}"))?
 }
 
 /// Makes what sandboxes are made of, and forgets temporary files of long ago.

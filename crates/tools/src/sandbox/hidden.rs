@@ -1,6 +1,8 @@
 //! Which files commands must not read: those for which a rule of `read` asks or denies. A sandbox hides files and not
-//! patterns, so they are looked for, by a walk that leaves nothing out and has an end.
+//! patterns, so they are looked for, by a walk that leaves nothing out, has an end, and reads no folder again that is as it
+//! was.
 
+use super::known::{Folder, Known, Stamp};
 use crate::files;
 use proto::{Action, Rule};
 use std::fs;
@@ -43,19 +45,30 @@ impl<'r> Hiding<'r> {
     }
 
     /// Every file to hide in a worktree and where rules name another place. An error is why that cannot be told.
-    pub(crate) fn find(&self, worktree: &Path) -> Result<Vec<PathBuf>, String> {
+    pub(crate) fn find(&self, worktree: &Path, known: &mut Known) -> Result<Vec<PathBuf>, String> {
         if self.narrow.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
-        let mut left = MOST_LOOKED_AT;
-        let elsewhere = self.narrow.iter().filter_map(|rule| place(&rule.pattern));
-        let mut starts: Vec<PathBuf> = elsewhere.filter(|start| !start.starts_with(worktree)).collect();
+        let named = self.narrow.iter().filter_map(|rule| rules::place(&rule.pattern)).map(Path::new);
+        let elsewhere = named.filter(|start| start.is_absolute() && !start.starts_with(worktree));
+        let mut starts: Vec<PathBuf> = elsewhere.map(Path::to_owned).collect();
         starts.push(worktree.to_owned());
         starts.sort();
         starts.dedup();
-        for start in starts {
-            self.walk(start, worktree, &mut found, &mut left)?;
+        let (files, mut folders): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_file());
+        let mut found: Vec<PathBuf> =
+            files.iter().filter(|file| self.hides(file, worktree)).flat_map(|file| file.canonicalize()).collect();
+        let mut left = MOST_LOOKED_AT;
+        let mut known = known.again();
+        while let Some(path) = folders.pop() {
+            let Some(stamp) = Stamp::of(&path) else { continue };
+            let folder = known.get(path, stamp, |path| self.read(path, worktree));
+            left = left.checked_sub(folder.entries).ok_or_else(|| too_many("files to look at", MOST_LOOKED_AT))?;
+            found.extend_from_slice(&folder.hidden);
+            folders.extend_from_slice(&folder.folders);
+            if found.len() > MOST_HIDDEN {
+                return Err(too_many("files to hide", MOST_HIDDEN));
+            }
         }
         found.sort();
         found.dedup();
@@ -68,30 +81,23 @@ impl<'r> Hiding<'r> {
         !self.is_strict() && dir.strip_prefix(worktree).is_ok_and(|below| below == Path::new(".convoke/worktrees"))
     }
 
-    fn walk(&self, start: PathBuf, worktree: &Path, found: &mut Vec<PathBuf>, left: &mut usize) -> Result<(), String> {
-        let mut dirs = vec![start];
-        while let Some(dir) = dirs.pop() {
-            if dir.is_file() && self.hides(&dir, worktree) {
-                found.extend(dir.canonicalize());
-            }
-            // What this user cannot list, a command cannot either.
-            for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-                *left = left.checked_sub(1).ok_or_else(|| too_many("files to look at", MOST_LOOKED_AT))?;
-                let (path, kind) = (entry.path(), entry.file_type());
-                if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-                    if entry.file_name() != ".git" && !self.passes_by(&path, worktree) {
-                        dirs.push(path);
-                    }
-                } else if self.hides(&path, worktree) {
-                    // A link hides what it leads to.
-                    found.extend(path.canonicalize().ok().filter(|file| !file.is_dir()));
+    fn read(&self, path: &Path, worktree: &Path) -> Folder {
+        let mut folder = Folder::default();
+        // What this user cannot list, a command cannot either.
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            folder.entries += 1;
+            let (path, kind) = (entry.path(), entry.file_type());
+            if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
+                if entry.file_name() != ".git" && !self.passes_by(&path, worktree) {
+                    folder.folders.push(path);
                 }
-            }
-            if found.len() > MOST_HIDDEN {
-                return Err(too_many("files to hide", MOST_HIDDEN));
+            } else if self.hides(&path, worktree) {
+                // A link hides what it leads to, which may be something else the next time.
+                folder.leads_elsewhere |= kind.map_or(true, |kind| kind.is_symlink());
+                folder.hidden.extend(path.canonicalize().ok().filter(|file| !file.is_dir()));
             }
         }
-        Ok(())
+        folder
     }
 }
 
@@ -104,13 +110,6 @@ fn too_many(what: &str, most: usize) -> String {
 
 fn is_narrow(rule: &Rule) -> bool {
     !rule.pattern.trim_matches('*').is_empty()
-}
-
-/// Where the files of an absolute pattern are.
-fn place(pattern: &str) -> Option<PathBuf> {
-    let fixed = &pattern[..pattern.find(['*', '?']).unwrap_or(pattern.len())];
-    let dir = if fixed.len() == pattern.len() { fixed } else { &fixed[..=fixed.rfind('/')?] };
-    (dir.starts_with('/') && dir.len() > 1).then(|| PathBuf::from(dir))
 }
 
 #[cfg(test)]
@@ -126,7 +125,7 @@ mod tests {
 
     fn found(place: &Place, own: &[(&str, &str, Action)]) -> Vec<String> {
         let policy = policy(own);
-        let found = Hiding::of(&policy).find(place.dir()).unwrap();
+        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
         found.iter().map(|path| files::relative(path, place.dir())).collect()
     }
 
@@ -178,8 +177,27 @@ mod tests {
             place.file(&format!("{n}.env"), "");
         }
         let policy = policy(&DEFAULTS);
-        let why = Hiding::of(&policy).find(place.dir()).unwrap_err();
+        let why = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap_err();
         assert!(why.contains("more than 1000 files to hide"), "{why}");
+    }
+
+    #[test]
+    fn what_comes_and_goes_between_two_looks_is_noticed() {
+        let (place, policy) = (Place::new(), policy(&DEFAULTS));
+        place.file("a/b/.env", "x");
+        place.file("c/plain", "x");
+        let mut known = Known::default();
+        let mut found = || -> Vec<String> {
+            let found = Hiding::of(&policy).find(place.dir(), &mut known).unwrap();
+            found.iter().map(|path| files::relative(path, place.dir())).collect()
+        };
+        assert_eq!(found(), ["a/b/.env"]);
+        place.file("c/d/.env", "x");
+        assert_eq!(found(), ["a/b/.env", "c/d/.env"]);
+        fs::rename(place.dir().join("a"), place.dir().join("e")).unwrap();
+        assert_eq!(found(), ["c/d/.env", "e/b/.env"]);
+        fs::remove_file(place.dir().join("c/d/.env")).unwrap();
+        assert_eq!(found(), ["e/b/.env"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod filter;
 mod ground;
 mod hidden;
 mod inside;
+mod known;
 mod layout;
 mod masks;
 
@@ -29,6 +30,7 @@ pub(crate) use bubblewrap::arguments;
 pub(crate) use ground::{Ground, look};
 pub(crate) use hidden::Hiding;
 pub(crate) use inside::arguments as arguments_inside;
+pub(crate) use known::Walks;
 pub(crate) use layout::lay_out;
 pub(crate) use masks::{Mask, Masks};
 
