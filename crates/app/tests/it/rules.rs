@@ -1,9 +1,16 @@
 //! Rules as a person meets them: why something is decided, questions and their answers, and what "always" leaves behind.
 
+use crate::jobs::wait_for;
 use crate::{Done, World};
+use proto::{Action, Rule, SessionId};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Stdio;
+use store::Store;
+use store::sqlite::Sqlite;
 use testkit::{FakeModel, Reply};
 
 /// A model that runs one command and says what came of it.
@@ -128,6 +135,47 @@ fn an_answer_of_always_holds_in_the_project_until_it_is_taken_back() {
     std::fs::remove_file(world.repo.path().join("listed.txt")).unwrap();
     world.convoke(["run", "once more"]).code(0);
     assert!(!world.repo.path().join("listed.txt").exists(), "it is asked again, and nobody is there");
+}
+
+#[test]
+fn an_answer_of_always_that_a_kill_meets_is_kept_once_and_obeyed_once() {
+    for written in [false, true] {
+        let world = runs("echo made >> made.txt");
+        permit(&world, json!({ "bash": "ask" }));
+        let session = world.convoke(["run", "--json", "make it"]).code(0).lines()[0]["sessionId"].clone();
+        let run = waits_for_an_answer(&world, session.as_str().unwrap());
+        let ask = world.convoke(["approve", "--json"]).code(0).json()["asks"][0].clone();
+        let paths = config::Paths::under(world.home.path());
+        // Who answers is obeyed once this file can be written, and that is not before the kill.
+        let lock = File::create(paths.always().with_extension("lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let mut approve = world.start(["approve", "always"]);
+        wait_for("the answer", || unread(&paths, session.as_str().unwrap()));
+        approve.kill().unwrap();
+        approve.wait().unwrap();
+        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+        drop(lock);
+        if written {
+            // The kill came after the file, and before the commit that takes the answer.
+            let pattern = |pattern: &Value| Rule::new("bash", pattern.as_str().unwrap(), Action::Allow);
+            let rules: Vec<Rule> = ask["always"].as_array().unwrap().iter().map(pattern).collect();
+            config::keep_always(&paths, &world.repo.path().canonicalize().unwrap(), &rules).unwrap();
+        }
+        world.convoke(["wait", &run]).code(0);
+        assert_eq!(world.repo.read("made.txt"), "made\n", "written: {written}");
+        let kept = config::always(&paths);
+        assert_eq!(kept.iter().map(|one| one.pattern.as_str()).collect::<Vec<_>>(), ["echo *"], "written: {written}");
+        world.convoke(["run", "again"]).code(0);
+        assert_eq!(world.repo.read("made.txt"), "made\nmade\n", "nobody is asked any more");
+    }
+}
+
+/// Whether a session has a letter that it did not obey yet.
+fn unread(paths: &config::Paths, session: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = Sqlite::open_read(&paths.state).unwrap();
+    let row = runtime.block_on(store.session(&SessionId::parse(session).unwrap())).unwrap().unwrap();
+    row.pending > 0
 }
 
 /// Sends a prompt whose command is asked about, and waits until it is. Returns the run.
