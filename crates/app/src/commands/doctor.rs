@@ -161,7 +161,7 @@ impl Report {
 fn settings(paths: &Paths, env: &Environment, directory: &Path) -> (Settings, Option<Loaded>) {
     match config::load_at(paths, env, directory) {
         Ok(loaded) => {
-            let odd = crate::settings::odd(&loaded);
+            let odd = crate::settings::odd(&loaded).into_iter().chain(unasked(paths, env, &loaded));
             let warnings = loaded.warnings.iter().cloned().chain(odd).collect();
             let wrong = wrong(paths, env, &loaded);
             (Settings { ok: wrong.is_empty(), errors: wrong, warnings }, Some(loaded))
@@ -173,19 +173,26 @@ fn settings(paths: &Paths, env: &Environment, directory: &Path) -> (Settings, Op
     }
 }
 
-/// What would keep a gateway from starting, or a run from having a model.
+/// What would keep a gateway or a run from starting.
 fn wrong(paths: &Paths, env: &Environment, loaded: &Loaded) -> Vec<String> {
     let agents = crate::settings::agents(loaded, env).err();
-    let access = wiring::access(loaded).err().into_iter().chain(providers::check_addresses(env, loaded).err());
-    let models = providers::models(paths, env, loaded);
-    let unknown = models.as_ref().map(|models| names::unknown_models(loaded, models)).unwrap_or_default();
-    let errors = agents.into_iter().chain(access).chain(models.err()).chain(unknown);
-    errors
-        .map(|error| match &error.hint {
-            Some(hint) => format!("{} ({hint})", error.message),
-            None => error.message,
-        })
-        .collect()
+    let access = wiring::access(loaded).err();
+    let addresses = providers::check_addresses(env, loaded).err();
+    let models = providers::models(paths, env, loaded).err();
+    [agents, access, addresses, models].into_iter().flatten().map(told).collect()
+}
+
+/// Models that are set and cannot be asked, perhaps for want of a key.
+fn unasked(paths: &Paths, env: &Environment, loaded: &Loaded) -> Vec<String> {
+    let unknown = providers::models(paths, env, loaded).map(|models| names::unknown_models(loaded, &models));
+    unknown.unwrap_or_default().into_iter().map(told).collect()
+}
+
+fn told(error: proto::Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message,
+    }
 }
 
 fn sandbox(env: &Environment) -> Sandbox {
