@@ -145,6 +145,11 @@ fn agents_instructions_skills_and_commands_of_a_directory_reach_the_model() {
     let finder = agents.iter().find(|agent| agent["name"] == "finder").unwrap();
     assert_eq!((&finder["mode"], &finder["description"]), (&json!("subagent"), &json!("finds")));
     assert!(!agents.iter().any(|agent| agent["name"] == "broken"));
+    // Commands and skills are more than an untrusted repository may bring.
+    world.model.push(Reply::text("what?"));
+    world.convoke(["run", "hello"]).code(0).says("convoke trust");
+    assert!(!system(&world).contains("reads papers"));
+    world.convoke(["trust"]).code(0);
     world.model.push(Reply::text("hello"));
     world.convoke(["run", "/greet Ada"]).code(0);
     let asked = world.model.last().unwrap();
@@ -276,6 +281,8 @@ fn a_command_there_is_none_of_is_not_sent_to_a_model() {
     let world = World::new();
     world.repo.write(".convoke/commands/tidy.md", "Tidy $ARGUMENTS");
     world.repo.write(".convoke/commands/broken.md", "---\ndescription: [x\n---\nDo it");
+    world.convoke(["run", "/tidy src"]).code(2).says("there is no command `/tidy`").says("convoke trust");
+    world.convoke(["trust"]).code(0);
     let done = world.convoke(["run", "/tidyy src"]).code(2);
     let done = done.says("there is no command `/tidyy`").says("the nearest is `/tidy`");
     done.says("broken.md:").code(2);
