@@ -7,21 +7,20 @@ use crate::providers;
 use config::{Loaded, Named, Of, Placed};
 use llm::Models;
 use proto::Error;
-
-/// Permissions that are no tool's own.
-const BESIDES: &[&str] = &["external_directory", "private_network", "doom_loop"];
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings about rules and lists of tools that do nothing as they are written.
 pub(crate) fn unknown(loaded: &Loaded) -> Vec<String> {
+    let known = permissions();
     let rules = loaded.rule_places.iter().chain(loaded.agent_rule_places.values().flatten());
-    let rules = rules.filter_map(of_rule);
+    let rules = rules.filter_map(|placed| of_rule(placed, &known));
     let tools = loaded.named.iter().filter(|named| named.of == Of::Tool).filter_map(of_tool);
     rules.chain(tools).collect()
 }
 
-fn of_rule(placed: &Placed) -> Option<String> {
+fn of_rule(placed: &Placed, known: &BTreeSet<String>) -> Option<String> {
     let name = placed.rule.permission.as_str();
-    if is_open(name) || permissions().any(|known| known == name) {
+    if is_open(name) || known.contains(name) {
         return None;
     }
     let place = format!("{}:{}", placed.origin.file, placed.origin.line);
@@ -30,7 +29,9 @@ fn of_rule(placed: &Placed) -> Option<String> {
         Some(permission) => {
             format!("{place}: the rule for `{shown}` does nothing: the permission is called `{permission}`")
         }
-        None => format!("{place}: the rule for `{shown}` does nothing: there is no such permission{}", near(name)),
+        None => {
+            format!("{place}: the rule for `{shown}` does nothing: there is no such permission{}", near(name, known))
+        }
     })
 }
 
@@ -43,7 +44,7 @@ fn of_tool(named: &Named) -> Option<String> {
     }
     let (file, line, path) = (&named.origin.file, named.origin.line, &named.path);
     let shown: String = name.chars().take(64).collect();
-    Some(format!("{file}:{line}: `{path}` names `{shown}`, and there is no such tool{}", near(name)))
+    Some(format!("{file}:{line}: `{path}` names `{shown}`, and there is no such tool{}", near(name, &BTreeSet::new())))
 }
 
 /// Whether a name may stand for more than is known here: wildcards, groups that exist, and tools of MCP servers.
@@ -52,13 +53,17 @@ fn is_open(name: &str) -> bool {
     group || name.contains(['*', '?']) || name.starts_with("mcp_")
 }
 
-fn permissions() -> impl Iterator<Item = &'static str> {
-    tools::BUILTIN.iter().map(|tool| tool.spec().permission).chain(BESIDES.iter().copied())
+/// What tools ask for, and what the rules of our own agents speak of beside that, such as `external_directory`.
+fn permissions() -> BTreeSet<String> {
+    let tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission.to_owned());
+    let agents = session::Agents::new(&BTreeMap::new(), None, &[]);
+    let rules = agents.iter().flat_map(session::Agents::list).flat_map(|profile| &profile.rules);
+    tools.chain(rules.map(|rule| rule.permission.clone())).collect()
 }
 
-fn near(name: &str) -> String {
+fn near(name: &str, permissions: &BTreeSet<String>) -> String {
     let tools = tools::BUILTIN.iter().map(|tool| tool.spec().name);
-    let nearest = proto::nearest::nearest(name, permissions().chain(tools));
+    let nearest = proto::nearest::nearest(name, permissions.iter().map(String::as_str).chain(tools));
     nearest.map(|nearest| format!("; the nearest is `{nearest}`")).unwrap_or_default()
 }
 

@@ -213,7 +213,10 @@ fn a_mistyped_name_is_said_with_its_place_and_the_nearest_one() {
     set(
         &world,
         &json!({
-            "permission": { "bahs": "deny", "write": "ask", "mcp__any": "deny", "group:fs": "allow", "doom*": "ask" },
+            "permission": {
+                "bahs": "deny", "write": "ask", "mcp__any": "deny", "group:fs": "allow", "doom*": "ask",
+                "doom_loop": "ask", "external_directory": "ask", "private_network": "deny", "protected": "deny",
+            },
             "agent": {
                 "a": { "permission": { "edti": "deny" }, "tools": ["reed", "Grep"] },
                 "b": { "permision": { "edit": "deny" }, "tools": { "bash": false, "globb": true } },
