@@ -61,7 +61,7 @@ pub(crate) fn look(confine: &Confine, places: &Places, made: impl Fn(&Path) -> b
     let mut ground = Ground::bare(confine.reach);
     let exists = |path: &PathBuf| path.exists();
     ground.private = places.private.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    ground.outputs = places.outputs.canonicalize().into_iter().collect();
+    ground.outputs = places.outputs.join(confine.root.as_str()).canonicalize().into_iter().collect();
     if confine.reach.mode == Mode::Off {
         return Ok(ground);
     }
@@ -233,6 +233,7 @@ mod tests {
     fn at(dir: &Path, worktree: &Path, rules: rules::Policy) -> Result<Ground, String> {
         let confine = Confine {
             session: proto::SessionId::new(),
+            root: proto::SessionId::new(),
             reach: Reach::USUAL,
             dir: dir.to_owned(),
             worktree: worktree.to_owned(),

@@ -97,6 +97,8 @@ impl Reach {
 pub struct Confine {
     /// Whose temporary files they see.
     pub session: SessionId,
+    /// The root of its tree: whose saved outputs they see.
+    pub root: SessionId,
     pub reach: Reach,
     /// The session's directory and the root of what it works on, free of symlinks; the second holds the first.
     pub dir: PathBuf,
@@ -172,6 +174,7 @@ mod tests {
     fn the_chain_goes_from_the_root_down() {
         let confine = |dir: &str, worktree: &str| Confine {
             session: SessionId::new(),
+            root: SessionId::new(),
             reach: Reach::USUAL,
             dir: dir.into(),
             worktree: worktree.into(),

@@ -95,16 +95,22 @@ fn a_second_command_is_run_in_the_same_sandbox() {
 
 fn our_own_files_do_not_exist_for_a_command() {
     let Some(room) = Room::new() else { return };
-    for name in ["home/config/convoke.jsonc", "home/state/auth.json", "home/run/s.sock", "home/state/outputs/long"] {
-        std::fs::write(room.path(name), "secret").unwrap();
+    // Of what was saved, that of its own tree does.
+    let saved = format!("state/outputs/{}/long", room.session);
+    let own = format!("home/{saved}");
+    let others = "home/state/outputs/ses_other/long";
+    for name in ["home/config/convoke.jsonc", "home/state/auth.json", "home/run/s.sock", &own, others] {
+        let path = room.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "secret").unwrap();
     }
     let home = room.path("home");
     for reach in [WORKSPACE, LOOKING, Reach { mode: Mode::Off, network: false, asked: true }] {
         let seen = room.ok(reach, &format!("cd {}; find . -type f", home.display()));
-        assert_eq!(seen, "./state/outputs/long\n", "{reach:?}");
-        room.fails(reach, &format!("echo x > {}/state/outputs/long", home.display()));
+        assert_eq!(seen, format!("./{saved}\n"), "{reach:?}");
+        room.fails(reach, &format!("echo x > {}/{saved}", home.display()));
     }
-    assert_eq!(std::fs::read_to_string(home.join("state/outputs/long")).unwrap(), "secret");
+    assert_eq!(std::fs::read_to_string(home.join(saved)).unwrap(), "secret");
 }
 
 fn work_goes_on_as_usual_in_a_repository() {

@@ -116,6 +116,7 @@ impl Room {
     pub(crate) fn command(&self, reach: Reach, script: &str) -> Command {
         let confine = Confine {
             session: self.session.clone(),
+            root: self.session.clone(),
             reach,
             dir: self.work.clone(),
             worktree: self.work.clone(),
@@ -195,6 +196,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
     let work = root.join("work");
     let confine = Confine {
         session: proto::SessionId::new(),
+        root: proto::SessionId::new(),
         reach: WORKSPACE,
         dir: work.clone(),
         worktree: work,
