@@ -37,6 +37,7 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("t43_without_network_nothing_outside_is_reached", t43_without_network_nothing_outside_is_reached),
     ("t43_sockets_of_services_are_out_of_reach", t43_sockets_of_services_are_out_of_reach),
     ("t43_other_processes_are_out_of_reach", t43_other_processes_are_out_of_reach),
+    ("the_machine_cannot_be_steered_through_proc", the_machine_cannot_be_steered_through_proc),
     ("t45_a_cancelled_command_leaves_nothing_in_its_sandbox", t45_a_cancelled_command_leaves_nothing_in_its_sandbox),
     ("t45_a_killed_gateway_leaves_no_sandbox", t45_a_killed_gateway_leaves_no_sandbox),
     ("t47_only_listed_variables_get_inside", t47_only_listed_variables_get_inside),
@@ -417,6 +418,35 @@ fn t43_other_processes_are_out_of_reach() {
     room.fails(WORKSPACE, "unshare --user true");
     // Not even the one that serves them.
     room.fails(WORKSPACE, "exec 3<>/proc/1/mem");
+}
+
+/// Opens every file about the machine for writing, and writes nothing. Prints those that could be opened.
+const STEER: &str = "
+    shopt -s nullglob
+    for file in /proc/sys/kernel/* /proc/sys/vm/* /proc/sys/fs/* /proc/irq/* /proc/[a-z]*; do
+        if [ -f $file ] && (exec 3<>$file) 2>/dev/null; then echo $file; fi
+    done
+";
+
+fn the_machine_cannot_be_steered_through_proc() {
+    let Some(room) = Room::new() else { return };
+    if rustix::process::geteuid().is_root() {
+        assert!(room.ok(OFF, "ls -l /proc/sys/kernel/core_pattern").starts_with("-rw"));
+    } else {
+        eprintln!("NOT TRIED as root, to whom it would be open without a sandbox");
+    }
+    for reach in [WORKSPACE, LOOKING, Reach { mode: Mode::Off, network: false, asked: true }] {
+        assert_eq!(room.ok(reach, &format!("{STEER} true")), "", "{reach:?}");
+        for file in ["kcore", "kmsg", "timer_list", "slabinfo"] {
+            room.fails(reach, &format!("exec 3</proc/{file}"));
+        }
+        // What is about processes is as usual.
+        room.ok(reach, "cat /proc/self/status /proc/meminfo /proc/cpuinfo /proc/sys/kernel/ostype > /dev/null");
+        room.ok(reach, "echo 100 > /proc/self/oom_score_adj");
+    }
+    if let Some(room) = Room::by_landlock() {
+        assert_eq!(room.ok(LOOKING, &format!("{STEER} true")), "");
+    }
 }
 
 /// A command that detaches in every usual way and does not want to end; it says so in the file `up`.
