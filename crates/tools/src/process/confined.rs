@@ -138,8 +138,9 @@ impl Sandboxes {
         // Files come and go while a sandbox is made of them, and one that was made may have died or no longer hold: then
         // all of it is looked at anew.
         let mut why = String::new();
+        let home = start.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
         for _ in 0..ATTEMPTS {
-            let ground = sandbox::look(confine, &self.places, |path| masks.made(path)).map_err(refused)?;
+            let ground = sandbox::look(confine, &self.places, home, |path| masks.made(path)).map_err(refused)?;
             let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
             let (inside, hidden) = match warm {
                 Some(room) => room,

@@ -1,6 +1,6 @@
 //! What a command sees of the file system, as a list of mounts. Pure: what there is comes in a [`Ground`].
 
-use super::{Ground, Mode, Places};
+use super::{Ground, Mode, Places, masks};
 use std::path::{Path, PathBuf};
 
 /// One thing laid over the read-only system.
@@ -37,7 +37,10 @@ pub(crate) fn lay_out(ground: &Ground, hidden: &[PathBuf], places: &Places, temp
         mounts.extend(ground.kept_of_run.iter().cloned().map(Mount::Fixed));
         mounts.extend(ground.writable.iter().cloned().map(Mount::Writable));
         mounts.extend(ground.fixed.iter().cloned().map(Mount::Fixed));
-        let masked = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.empty(), writable: false };
+        let masked = |at: &PathBuf| match at.ends_with(masks::SETTINGS) {
+            true => Mount::Fixed(at.clone()),
+            false => Mount::Instead { at: at.clone(), of: places.empty(), writable: false },
+        };
         mounts.extend(ground.missing.iter().map(masked));
     }
     mounts.extend(ground.private.iter().cloned().map(Mount::Blank));

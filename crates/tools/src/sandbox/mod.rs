@@ -128,6 +128,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// Where everything of ours is in one directory, that is also where the user's own settings are looked for.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        let [config, state, run, ..] = self.private.as_slice() else { return None };
+        config.parent().filter(|home| [state, run].iter().all(|path| path.parent() == Some(home)))
+    }
+
     /// The session's own `/tmp`.
     pub(crate) fn temporary(&self, session: &SessionId) -> PathBuf {
         self.root.join("tmp").join(session.as_str())

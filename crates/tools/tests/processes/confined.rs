@@ -27,6 +27,11 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         whoever_makes_a_protected_file_otherwise_is_not_kept_from_it,
     ),
     ("t27_a_protected_file_that_is_replaced_stays_protected", t27_a_protected_file_that_is_replaced_stays_protected),
+    ("t27_what_submodules_run_stays_as_it_is", t27_what_submodules_run_stays_as_it_is),
+    (
+        "t27_agents_and_commands_cannot_be_made_in_the_users_own_directory",
+        t27_agents_and_commands_cannot_be_made_in_the_users_own_directory,
+    ),
     ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
     ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
     ("t28_files_that_rules_deny_cannot_be_read", t28_files_that_rules_deny_cannot_be_read),
@@ -196,6 +201,58 @@ fn t27_a_protected_file_that_is_replaced_stays_protected() {
         }
     });
     assert!(!std::fs::read_to_string(room.work.join(".git/config")).unwrap().contains('x'));
+}
+
+fn t27_what_submodules_run_stays_as_it_is() {
+    let Some(room) = Room::new() else { return };
+    let mut room = room.repository();
+    room.git("init --quiet --bare .git/modules/a/b");
+    room.git("config extensions.worktreeConfig true");
+    let before = room.listed();
+    for script in [
+        "echo x >> .git/modules/a/b/config",
+        "echo x > .git/modules/a/b/hooks/post-checkout",
+        "mv .git/modules/a/b .git/modules/a/c",
+        "mv .git/modules/a .git/modules/c",
+        "mv .git/modules .git/other",
+        "git config --worktree core.fsmonitor ./x",
+        "echo x > .git/config.worktree",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    // Ours does not get into the way of git's, neither inside nor outside.
+    block_on(async {
+        let finished =
+            room.run(WORKSPACE, "git status --porcelain && touch .git/modules/a/b/FETCH_HEAD").await.unwrap();
+        assert_eq!((finished.code, text(&finished).as_str()), (Some(0), ""));
+        assert_eq!(room.git("status --porcelain"), "");
+        let inside = "readlink /proc/self/ns/pid";
+        assert_eq!(
+            room.run(WORKSPACE, inside).await.unwrap().output,
+            room.run(WORKSPACE, inside).await.unwrap().output
+        );
+        room.reaper = Room::held_by(Backend::Nobody).reaper;
+    });
+    assert_eq!(room.listed(), before);
+}
+
+fn t27_agents_and_commands_cannot_be_made_in_the_users_own_directory() {
+    let Some(room) = Room::new() else { return };
+    let room = room.at_home();
+    room.put(".claude/agents/a.md", "mine");
+    for script in [
+        "mkdir -p .opencode/agent && echo x > .opencode/agent/x.md",
+        "mkdir -p .claude/commands && echo x > .claude/commands/x.md",
+        "echo x > .claude/agents/x.md",
+        "mv .claude other && mkdir -p .claude/agents",
+        "mkdir -p x/agent && mv x .opencode && touch .opencode/agent/x.md",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    room.ok(WORKSPACE, "echo x > .claude/notes");
+    // Elsewhere the same folders are nobody's business while they do not exist.
+    let Some(room) = Room::new() else { return };
+    room.ok(WORKSPACE, "mkdir -p .opencode/agent .claude/commands");
 }
 
 fn t27_what_leads_git_elsewhere_does_not_last() {
