@@ -35,6 +35,8 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
     ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
     ("t28_files_that_rules_deny_cannot_be_read", t28_files_that_rules_deny_cannot_be_read),
+    ("t28_a_file_that_rules_deny_cannot_be_moved_into_sight", t28_a_file_that_rules_deny_cannot_be_moved_into_sight),
+    ("files_that_rules_deny_to_edit_cannot_be_changed", files_that_rules_deny_to_edit_cannot_be_changed),
     (
         "t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main",
         t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main,
@@ -308,6 +310,53 @@ fn t28_files_that_rules_deny_cannot_be_read() {
     }
     let why = room.refused(WORKSPACE, "true");
     assert!(why.contains("files to hide"), "{why}");
+}
+
+fn t28_a_file_that_rules_deny_cannot_be_moved_into_sight() {
+    let Some(mut room) = Room::new() else { return };
+    room.rules.push(Rule::new("read", "deep/secrets/*", Action::Deny));
+    room.put("deep/secrets/key", "hidden");
+    block_on(async {
+        for script in ["mv deep/secrets s2", "mv deep d2", "mv deep/secrets deep/s2", "rmdir deep/secrets"] {
+            let finished = room.run(WORKSPACE, script).await.unwrap();
+            assert_ne!(finished.code, Some(0), "{script}");
+            let said = text(&room.run(WORKSPACE, "cat $(find . -name key)").await.unwrap());
+            assert!(said.contains("Permission denied") && !said.contains("hidden"), "{script}: {said}");
+        }
+        let said =
+            text(&room.run(WORKSPACE, "echo x > deep/secrets/new && echo x > deep/other && ls deep").await.unwrap());
+        assert_eq!(said, "other\nsecrets\n");
+    });
+    // A name that is hidden wherever it is needs no folder to stay.
+    room.put("plain/.env", "hidden");
+    room.ok(WORKSPACE, "mv plain other && test -e other/.env");
+    room.fails(WORKSPACE, "cat other/.env");
+}
+
+fn files_that_rules_deny_to_edit_cannot_be_changed() {
+    let Some(mut room) = Room::new() else { return };
+    room.rules.push(Rule::new("edit", "deep/prot/*", Action::Deny));
+    room.rules.push(Rule::new("edit", "*.lock", Action::Deny));
+    room.rules.push(Rule::new("edit", "asked/*", Action::Ask));
+    room.put("deep/prot/f", "mine");
+    room.put("a/b.lock", "mine");
+    room.put("asked/f", "x");
+    for script in [
+        "cp a/b.lock deep/prot/f",
+        "env -C deep/prot sh -c 'echo x > f'",
+        "ln -s deep/prot pp; echo x > pp/f",
+        "echo x > deep/prot/new",
+        "rm -f deep/prot/f",
+        "mv deep/prot p2",
+        "mv deep d2",
+        "echo x > a/b.lock",
+        "mv a/b.lock c",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    assert_eq!(room.ok(WORKSPACE, "echo x > asked/f && echo x > deep/new && cat deep/prot/f a/b.lock"), "minemine");
+    assert_eq!(std::fs::read_to_string(room.work.join("deep/prot/f")).unwrap(), "mine");
+    assert!(!room.work.join("deep/prot/new").exists());
 }
 
 fn t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main() {
