@@ -54,10 +54,11 @@ enum Machine {
     Told(PathBuf),
 }
 
-/// Most of it asks for no capability but for the user: to root it has to be closed, and to others it is.
+/// Most of it asks for no capability but for the user: to root it has to be closed. To others it is, but for what in
+/// `/proc/sys` belongs to the sandbox itself.
 fn machine() -> Vec<Machine> {
     if !rustix::process::geteuid().is_root() {
-        return Vec::new();
+        return vec![Machine::Steered("/proc/sys".into())];
     }
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let other = entries.filter(|entry| !entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
