@@ -119,10 +119,11 @@ fn workspace(
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
     let allowed: Vec<PathBuf> = allowed(&confine.rules).collect();
-    let mut levels = chain.clone();
-    for home in homes {
-        let open = home.starts_with(root) || allowed.iter().any(|allowed| home.starts_with(allowed));
-        if open && !levels.contains(home) {
+    let (mut levels, mut held) = (chain.clone(), Vec::new());
+    for home in homes.iter().filter(|home| !chain.contains(home)) {
+        let open = |dir: &Path| dir == root || allowed.iter().any(|allowed| dir == allowed);
+        if home.ancestors().any(open) {
+            held.extend(home.ancestors().take_while(|dir| !open(dir)).map(Path::to_owned));
             levels.push(home.clone());
         }
     }
@@ -153,7 +154,6 @@ fn workspace(
     for path in guarded.chain(of_modules) {
         fix(path)?;
     }
-    let mut held = Vec::new();
     for (level, other) in levels.iter().flat_map(|level| OTHERS.iter().map(move |other| (level, other))) {
         let (folder, at_home) = (level.join(other.folder), homes.contains(level));
         if at_home && (folder.is_symlink() || !folder.exists() || (made(&folder) && masks::is_empty(&folder))) {
@@ -372,6 +372,7 @@ mod tests {
                 assert!(has(&ground.missing, name), "{name}: {ground:?}");
             }
             assert!(has(&ground.writable, ".claude") && !has(&ground.missing, ".opencode/agents"));
+            assert!(ground.writable.contains(&home), "it cannot be renamed: {ground:?}");
         }
         let beside = place.dir().join("beside");
         fs::create_dir(&beside).unwrap();
