@@ -22,13 +22,14 @@ mod inside;
 mod known;
 mod layout;
 mod masks;
+mod named;
 
 pub use backend::{Backend, Enforced, find};
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
 pub(crate) use ground::{Ground, look};
-pub(crate) use hidden::Hiding;
+pub(crate) use hidden::{Found, Hiding};
 pub(crate) use inside::arguments as arguments_inside;
 pub(crate) use known::Walks;
 pub(crate) use layout::lay_out;
@@ -103,7 +104,7 @@ pub struct Confine {
     /// The session's directory and the root of what it works on, free of symlinks; the second holds the first.
     pub dir: PathBuf,
     pub worktree: PathBuf,
-    /// Which files are not to be read.
+    /// Which files are not to be read or changed.
     pub rules: Arc<rules::Policy>,
 }
 
@@ -130,6 +131,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// Where everything of ours is in one directory, that is also where the user's own settings are looked for.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        let [config, state, run, ..] = self.private.as_slice() else { return None };
+        config.parent().filter(|home| [state, run].iter().all(|path| path.parent() == Some(home)))
+    }
+
     /// The session's own `/tmp`.
     pub(crate) fn temporary(&self, session: &SessionId) -> PathBuf {
         self.root.join("tmp").join(session.as_str())
