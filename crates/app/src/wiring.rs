@@ -32,7 +32,6 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         journal: home.paths.journal(),
         search: home.loaded.config.search,
         courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
-        hooks: home.loaded.config.hooks.clone(),
         between: Between {
             access: access(&home.loaded)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),

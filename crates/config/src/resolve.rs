@@ -210,17 +210,19 @@ impl<'a> Laying<'a> {
 }
 
 /// Settings of a whole gateway, which serves many directories: one of these cannot change them, trusted or not.
-const WHOLE_GATEWAY: &[&str] =
-    &["limits", "peers", "inbound", "tls", "organisation", "session", "tools", "hooks", "worktree"];
+const WHOLE_GATEWAY: &[&str] = &["limits", "peers", "inbound", "tls", "organisation", "session", "tools", "worktree"];
 
-/// The same of `sandbox`.
-const OF_SANDBOX: &[&str] = &["isolated", "sessionToolsVisibility"];
+/// The same further down.
+const PARTS: &[(&str, &[&str])] =
+    &[("sandbox", &["isolated", "sessionToolsVisibility"]), ("hooks", &["worktree_create", "worktree_remove"])];
 
 fn whole_gateway(root: &mut Node, warnings: &mut Vec<String>) {
     take_out(root, WHOLE_GATEWAY, warnings);
     let Value::Object(fields) = &mut root.value else { return };
-    if let Some(sandbox) = fields.iter_mut().find(|field| field.key == "sandbox") {
-        take_out(&mut sandbox.node, OF_SANDBOX, warnings);
+    for (section, keys) in PARTS {
+        if let Some(section) = fields.iter_mut().find(|field| field.key == *section) {
+            take_out(&mut section.node, keys, warnings);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
 use crate::doors::{Order, new_row};
 use crate::grant::Grant;
-use crate::hooks::Hooks;
+use crate::hooks::Racks;
 use crate::hub::Hub;
 use crate::jobs::Jobs;
 use crate::mention;
@@ -56,7 +56,6 @@ pub struct Deps {
     pub journal: PathBuf,
     /// When models are told tools by name only.
     pub search: config::Search,
-    pub hooks: config::Hooks,
     pub between: Between,
     /// How worktrees are made and removed.
     pub worktrees: tools::worktree::Settings,
@@ -119,7 +118,7 @@ pub(crate) struct Inner {
     pub(crate) child_tools: Vec<String>,
     pub(crate) ping_pong: u32,
     pub(crate) search: config::Search,
-    pub(crate) hooks: Arc<Hooks>,
+    pub(crate) hooks: Racks,
     redactor: rules::redact::Redactor,
     actors: TaskTracker,
     stop: CancellationToken,
@@ -186,7 +185,7 @@ pub struct Posted {
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
-        let hooks = Hooks::new(deps.hooks, deps.processes.clone(), deps.hub.clone());
+        let hooks = Racks::new(deps.processes.clone(), deps.hub.clone());
         let inner = Inner {
             store: deps.store,
             hub: deps.hub,
@@ -206,7 +205,7 @@ impl Runtime {
             child_tools: deps.between.child_tools,
             ping_pong: deps.between.ping_pong,
             search: deps.search,
-            hooks: Arc::new(hooks),
+            hooks,
             redactor: deps.between.redactor,
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -729,7 +728,7 @@ impl Runtime {
 
     /// The hooks there are, and how they have fared.
     pub fn hooks(&self) -> Vec<proto::methods::HookRow> {
-        self.inner.hooks.rows()
+        self.inner.hooks.rows(&self.inner.settings.global().loaded.config.hooks)
     }
 
     /// The model of a session's next run.

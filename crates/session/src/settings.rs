@@ -92,8 +92,13 @@ pub struct Fixed(Arc<Here>, Mutex<Vec<Always>>);
 
 impl Fixed {
     pub fn new(agents: Agents, models: Arc<llm::Models>, default_model: &str) -> Arc<Self> {
+        Self::with(agents, models, default_model, Loaded::default())
+    }
+
+    /// With settings beside those of agents and models.
+    pub fn with(agents: Agents, models: Arc<llm::Models>, default_model: &str, loaded: Loaded) -> Arc<Self> {
         let (agents, default_model) = (Arc::new(agents), default_model.to_owned());
-        let here = Here { agents, models, default_model, loaded: Arc::default() };
+        let here = Here { agents, models, default_model, loaded: Arc::new(loaded) };
         Arc::new(Self(Arc::new(here), Mutex::default()))
     }
 }

@@ -63,3 +63,20 @@ fn deferred_tools_are_called_straight_away_and_searched_for() {
     let loaded = lines.iter().find(|line| line["entry"]["type"] == "tools_loaded").expect("it was loaded");
     assert_eq!(loaded["entry"]["names"], json!(["agents_list"]));
 }
+
+#[test]
+fn hooks_of_a_repository_run_once_it_is_trusted_and_only_there() {
+    let world = world(json!({}));
+    world.repo.write("convoke.json", r#"{ "hooks": { "session.start": "touch greeted" } }"#);
+    let greeted = world.repo.path().join("greeted");
+    world.convoke(["run", "hello"]).code(0);
+    assert!(!greeted.exists(), "before it is trusted");
+    world.convoke(["trust"]).code(0);
+    world.convoke(["run", "hello"]).code(0);
+    assert!(greeted.exists());
+    let rows = world.convoke(["hooks", "--json"]).code(0).json();
+    assert_eq!((&rows["hooks"][0]["event"], &rows["hooks"][0]["runs"]), (&json!("session.start"), &json!(1)), "{rows}");
+    let elsewhere = testkit::RepoDir::new();
+    world.convoke(["run", "-C", elsewhere.path().to_str().unwrap(), "hello"]).code(0);
+    assert!(!elsewhere.path().join("greeted").exists());
+}

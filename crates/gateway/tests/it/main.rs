@@ -73,7 +73,6 @@ impl World {
             outputs: dir.path().join("outputs"),
             journal: dir.path().join("journal"),
             search: config::Search::default(),
-            hooks: config::Hooks::new(),
             between: session::Between::default(),
             worktrees: tools::worktree::Settings::default(),
         });

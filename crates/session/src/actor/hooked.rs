@@ -60,7 +60,7 @@ impl Actor {
 
     /// Starts what hangs on the beginning of a run. True while that has to be waited for.
     pub(super) fn greet(&mut self) -> bool {
-        if self.rt.hooks.is_empty() {
+        if self.role.hooks.is_empty() {
             return false;
         }
         let Some(now) = self.view.answering() else { return false };
@@ -71,13 +71,13 @@ impl Actor {
         self.greeted = Some(run.clone());
         let agent = self.role.profile.name.clone();
         // What was answered before a restart has begun long ago.
-        let heard = |on: &On| steps == 0 && self.rt.hooks.hear(*on, &agent);
+        let heard = |on: &On| steps == 0 && self.role.hooks.hear(*on, &agent);
         let new = std::mem::take(&mut self.new).then_some(On::SessionStart);
         let begins: Vec<On> = new.into_iter().chain([On::AgentStart]).filter(heard).collect();
         if begins.is_empty() {
             return false;
         }
-        let (hooks, scene, cancel) = (self.rt.hooks.clone(), self.scene(), self.work.clone());
+        let (hooks, scene, cancel) = (self.role.hooks.clone(), self.scene(), self.work.clone());
         self.thinking = true;
         self.tasks.spawn(async move {
             for on in begins {
@@ -107,7 +107,7 @@ impl Actor {
         if waits.iter().all(Option::is_none) {
             return self.record(Weighed { reply, model, asked, remarks: Vec::new() }).await;
         }
-        let (hooks, scene, cancel) = (self.rt.hooks.clone(), self.scene(), self.work.clone());
+        let (hooks, scene, cancel) = (self.role.hooks.clone(), self.scene(), self.work.clone());
         self.thinking = true;
         self.tasks.spawn(async move {
             let run = async |wait: Option<(CallId, Happening)>| {
@@ -130,7 +130,7 @@ impl Actor {
     fn before_call(&self, part: &Part, asked: Asked) -> Option<(CallId, Happening)> {
         let Part::Call { tool, .. } = part else { return None };
         let name = tools::find(tool)?.spec().name;
-        if !self.rt.hooks.hear(On::ToolBefore, name) {
+        if !self.role.hooks.hear(On::ToolBefore, name) {
             return None;
         }
         let Judged { call, .. } =
@@ -142,7 +142,7 @@ impl Actor {
 
     /// What hooks are to be told once a batch is kept; nothing is copied when there are none.
     pub(super) fn news(&self, batch: &Batch) -> Option<News> {
-        if self.rt.hooks.is_empty() {
+        if self.role.hooks.is_empty() {
             return None;
         }
         let opened = |change: &AskChange| match change {
@@ -183,17 +183,18 @@ impl Actor {
     /// Tells hooks of something, after all that this session told them before. Whoever says no to a question has
     /// answered it.
     fn tell(&mut self, happening: Happening, ask: Option<AskId>) {
-        if !self.rt.hooks.hear(happening.on, &happening.about) {
+        if !self.role.hooks.hear(happening.on, &happening.about) {
             return;
         }
         let (rt, scene, before) = (self.rt.clone(), self.scene(), self.telling.take());
+        let hooks = self.role.hooks.clone();
         self.telling = Some(self.rt.spawn(async move {
             if let Some(before) = before {
                 let _ = before.await;
             }
             let cancel = CancellationToken::new();
             let said = tokio::select! {
-                said = rt.hooks.run(&scene, happening, &cancel) => said,
+                said = hooks.run(&scene, happening, &cancel) => said,
                 // A gateway that stops gives them a moment.
                 () = rt.stopping(GRACE) => return,
             };
@@ -281,7 +282,7 @@ pub(super) struct After {
 impl Actor {
     pub(super) fn after_call(&self, call: &CallId) -> Option<After> {
         let call = &self.view.find(call)?.call;
-        let hooks = &self.rt.hooks;
+        let hooks = &self.role.hooks;
         let heard = !hooks.is_empty() && hooks.hear(On::ToolAfter, &call.tool);
         heard.then(|| After { hooks: hooks.clone(), scene: self.scene(), call: (**call).clone() })
     }

@@ -3,6 +3,7 @@
 use super::names;
 use crate::agents::Profile;
 use crate::grant::Grant;
+use crate::hooks::Hooks;
 use crate::runtime::Inner;
 use crate::settings::{Here, project};
 use crate::toolbox::{Deferral, SEARCH, Toolbox};
@@ -32,6 +33,7 @@ pub(crate) struct Role {
     /// Directories of this program, and what of them may be read: saved outputs.
     private: Vec<PathBuf>,
     outputs: PathBuf,
+    pub(super) hooks: Arc<Hooks>,
     /// What holds in `dir`, as of when the role was taken.
     pub(crate) here: Arc<Here>,
 }
@@ -79,7 +81,8 @@ impl Role {
         // A project of somebody who keeps it there is no secret of ours.
         let private = rt.private.iter().filter(|private| !worktree.starts_with(private)).cloned().collect();
         let outputs = rt.outputs_of(&row.root);
-        Self { worktree, dir, toolbox, private, outputs, here, policy, mode, sandboxed, reach, profile }
+        let hooks = rt.hooks.of(&here.loaded.config.hooks);
+        Self { worktree, dir, toolbox, private, outputs, hooks, here, policy, mode, sandboxed, reach, profile }
     }
 
     /// What the commands of a session are kept in.

@@ -34,7 +34,6 @@ fn runtime() -> Runtime {
     Runtime::new(Deps {
         search: config::Search::On,
         courier: Arc::new(crate::courier::Nowhere),
-        hooks: config::Hooks::new(),
         store: Arc::new(Memory::new(hub.on_kept())),
         hub,
         settings: Fixed::new(agents, Arc::new(models), "offline/plain"),

@@ -127,12 +127,57 @@ pub(crate) struct Said {
     pub(crate) changed: Option<Value>,
 }
 
-/// All hooks of a gateway.
+/// The hooks of a gateway: what hangs in one directory need not hang in another.
+pub(crate) struct Racks {
+    processes: Arc<dyn Processes>,
+    hub: Hub,
+    room: Arc<Semaphore>,
+    /// The newest last.
+    known: Mutex<Vec<Arc<Hooks>>>,
+}
+
+/// Sets of hooks that are kept in mind with how they fared.
+const MOST_SETS: usize = 64;
+
+impl Racks {
+    pub(crate) fn new(processes: Arc<dyn Processes>, hub: Hub) -> Self {
+        Self { processes, hub, room: Arc::new(Semaphore::new(AT_ONCE)), known: Mutex::default() }
+    }
+
+    /// Those that settings name: the same for the same settings, so that they are counted together.
+    pub(crate) fn of(&self, settings: &config::Hooks) -> Arc<Hooks> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hooks) = known.iter().find(|hooks| hooks.settings == *settings) {
+            return Arc::clone(hooks);
+        }
+        let hooks = Arc::new(Hooks::new(settings, self));
+        if known.len() == MOST_SETS {
+            known.remove(0);
+        }
+        known.push(Arc::clone(&hooks));
+        hooks
+    }
+
+    /// As lists show them: those that hang everywhere, and then those that were met in a directory.
+    pub(crate) fn rows(&self, everywhere: &config::Hooks) -> Vec<HookRow> {
+        let first = self.of(everywhere);
+        let mut rows = first.rows();
+        for hooks in self.known.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if !Arc::ptr_eq(hooks, &first) {
+                rows.extend(hooks.rows());
+            }
+        }
+        rows
+    }
+}
+
+/// What hangs in one place.
 pub(crate) struct Hooks {
+    settings: config::Hooks,
     hooks: Vec<Hung>,
     processes: Arc<dyn Processes>,
     hub: Hub,
-    room: Semaphore,
+    room: Arc<Semaphore>,
 }
 
 /// A hook, and how it has fared since the gateway started.
@@ -150,11 +195,12 @@ struct Record {
 }
 
 impl Hooks {
-    pub(crate) fn new(hooks: config::Hooks, processes: Arc<dyn Processes>, hub: Hub) -> Self {
-        let each = |(on, hooks): (String, Vec<config::Hook>)| {
-            hooks.into_iter().map(move |hook| Hung { on: on.clone(), hook, record: Mutex::default() })
-        };
-        Self { hooks: hooks.into_iter().flat_map(each).collect(), processes, hub, room: Semaphore::new(AT_ONCE) }
+    fn new(settings: &config::Hooks, racks: &Racks) -> Self {
+        let hung =
+            |on: &String, hook: &config::Hook| Hung { on: on.clone(), hook: hook.clone(), record: Mutex::default() };
+        let hooks = settings.iter().flat_map(|(on, hooks)| hooks.iter().map(move |hook| hung(on, hook))).collect();
+        let (processes, hub, room) = (racks.processes.clone(), racks.hub.clone(), racks.room.clone());
+        Self { settings: settings.clone(), hooks, processes, hub, room }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -237,8 +283,7 @@ impl Hooks {
         });
     }
 
-    /// As lists show them.
-    pub(crate) fn rows(&self) -> Vec<HookRow> {
+    fn rows(&self) -> Vec<HookRow> {
         self.hooks.iter().map(Hung::row).collect()
     }
 }

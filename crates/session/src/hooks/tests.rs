@@ -80,7 +80,7 @@ fn hooks(commands: &[(&str, &str)]) -> (Hooks, Arc<Acted>) {
     let acted = Arc::new(Acted(Mutex::default()));
     let list = commands.iter().map(|(command, only)| hook(command, only)).collect();
     let set = config::Hooks::from([("tool.before".to_owned(), list)]);
-    (Hooks::new(set, acted.clone(), Hub::default()), acted)
+    (Hooks::new(&set, &Racks::new(acted.clone(), Hub::default())), acted)
 }
 
 fn scene() -> Scene {

@@ -252,10 +252,12 @@ fn runtime(
     }
     let models = llm::Models::new("scripts".into(), providers);
     let agents = Agents::new(agents, None, &[]).unwrap();
+    let mut loaded = config::Loaded::default();
+    loaded.config.hooks.clone_from(hooks);
     Runtime::new(Deps {
         store: store.clone(),
         hub: hub.clone(),
-        settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
+        settings: convoke_session::Fixed::with(agents, Arc::new(models), "fake/m1", loaded),
         limits: limits.clone(),
         processes: processes.clone(),
         private: Vec::new(),
@@ -263,7 +265,6 @@ fn runtime(
         journal: journal(),
         search: config::Search::default(),
         courier: Arc::new(convoke_session::courier::Nowhere),
-        hooks: hooks.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },
