@@ -8,13 +8,45 @@
 
 use proto::{Action, Rule};
 
-use super::Want;
+use super::{Want, program};
 use crate::wildcard::{covers, matches, overlaps};
 use crate::{Source, Verdict, speaking_of};
 
 /// Judges one want by all sets, read as one list.
 pub(crate) fn evaluate<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    let said = itself(want, sets);
+    inside(want, sets, said.action).unwrap_or(said)
+}
+
+fn itself<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
     if want.open { many(want, sets) } else { one(want, sets) }
+}
+
+/// Commands inside another one that are looked at; of more, one is taken to be what a rule forbids.
+const MOST_INSIDE: usize = 8;
+
+/// A doubt because of a command that may be inside another one, if a rule that is stricter begins with its very name.
+fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<'r>> {
+    let names = |rule: &Rule, at: usize| head(&rule.pattern) == Some(program::base(&want.inside[at].text));
+    let stricter = |rule: &Rule, at: usize| rule.action < said && names(rule, at);
+    let all = || sets.iter().copied().flatten();
+    let mut begin = (0..want.inside.len()).filter(|at| all().any(|rule| stricter(rule, *at)));
+    let sure = begin.by_ref().take(MOST_INSIDE).find_map(|at| {
+        let found = itself(&Want::command(&want.inside[at..]), sets);
+        (found.action < said && found.rule.is_some_and(|rule| names(rule, at))).then_some(found)
+    });
+    let found = sure.or_else(|| {
+        let at = begin.next()?;
+        let (set, rule) = speaking_of(want.permission(), sets).find(|(_, rule)| stricter(rule, at))?;
+        Some(Verdict { action: Action::Ask, rule: Some(rule), source: Source::Set(set) })
+    })?;
+    Some(Verdict { action: Action::Ask, ..found })
+}
+
+/// The name of the program that a rule is about, if it names one.
+fn head(pattern: &str) -> Option<&str> {
+    let name = pattern.split(' ').next()?.trim_end_matches('*');
+    (!name.is_empty() && !name.contains(['*', '?'])).then_some(name)
 }
 
 /// The last rule that matches decides. What a command looks like to a person (`/bin/rm` is `rm`) is a reason to forbid it

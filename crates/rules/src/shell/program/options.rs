@@ -7,6 +7,8 @@ use super::super::word::Word;
 pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("7z", &["-o", "-w"]),
     ("ansible", &["-a", "-m"]),
+    ("apt", &["-o", "--option", "-c", "--config-file"]),
+    ("apt-get", &["-o", "--option", "-c", "--config-file"]),
     ("bat", &["--pager"]),
     ("cargo", &["--config", "-Z"]),
     ("cmake", &["-E", "-P"]),
@@ -34,26 +36,34 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ),
     ("date", &["-s", "--set"]),
     ("docker", &["--privileged", "-v", "--volume", "--mount"]),
-    ("gcc", &["-wrapper", "-fplugin", "-B", "-o"]),
+    ("gcc", &["-o"]),
+    ("gem", &["-e", "--editor"]),
     ("go", &["-exec", "-toolexec", "-overlay"]),
     ("gpg", &["--photo-viewer", "--exec-path", "-o", "--output"]),
     ("ip", &["-b", "--batch", "-B", "netns"]),
     ("jq", &["-f", "--from-file", "-L"]),
     ("journalctl", &["--vacuum-size", "--rotate"]),
+    ("latex", LATEX),
     ("logger", &["-f"]),
-    ("make", &["--eval", "-E", "SHELL="]),
-    ("gmake", &["--eval", "-E", "SHELL="]),
+    ("jobs", &["-x"]),
+    ("make", MAKE),
+    ("gmake", MAKE),
+    ("nix", &["-c", "--command"]),
     ("npm", &["--script-shell", "--node-options", "-c", "--call"]),
     ("npx", &["-c", "--call"]),
     ("nmap", &["--script", "-o"]),
     ("openssl", &["-engine", "-out", "-provider"]),
+    ("pandoc", &["-F", "--filter", "-L", "--lua-filter"]),
+    ("pdflatex", LATEX),
     ("pip", &["--python", "--prefix"]),
+    ("prove", &["-e", "--exec", "-P", "-M", "--source", "--harness"]),
     ("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
+    ("rpm", &["-E", "--eval", "-D", "--define", "--pipe"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("set", &["-k", "keyword"]),
     ("shuf", &["-o", "--output"]),
     ("sort", &["-o", "--output", "--compress-program", "-T", "--temporary-directory"]),
     ("split", &["--filter"]),
-    ("sqlite3", &["-cmd", "-init", ".shell", ".system", ".output", ".once"]),
     ("tar", TAR),
     ("bsdtar", TAR),
     ("gtar", TAR),
@@ -76,6 +86,7 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
             "--directory-prefix",
         ],
     ),
+    ("xelatex", LATEX),
     ("zip", &["-T", "--unzip-command", "--test"]),
 ];
 
@@ -91,6 +102,11 @@ const TAR: &[&str] = &[
     "--rmt-command",
 ];
 
+const LATEX: &[&str] = &["-shell-escape", "-enable-write18", "\\"];
+
+/// A makefile may come from the input.
+const MAKE: &[&str] = &["--eval", "-E", "SHELL=", ".SHELLFLAGS=", "MAKEFLAGS=", "-", "-f-", "--file", "--makefile"];
+
 /// Refuses a command with one of these options, or with words nobody knows: any of them might be one.
 pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), Opaque> {
     let unknown = |word: &Word| word.open || word.glob && word.text.starts_with(['*', '?', '[']);
@@ -103,6 +119,13 @@ pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), 
         && first.text.bytes().all(|byte| byte.is_ascii_alphanumeric())
     {
         return Err("an option that runs something");
+    }
+    // `make 'X=$(shell …)'`, and what a rule of the makefile puts into a script.
+    if name.ends_with("make") && rest.iter().any(|word| word.text.contains(['$', '`', '!', ';', '|', '&'])) {
+        return Err("something to run in a variable of a makefile");
+    }
+    if rest.iter().any(|word| super::is_device(&word.text) && word.text != "/dev/null") {
+        return Err("something from the input");
     }
     let said = |word: &Word| traps.iter().any(|trap| is(trap, &word.text));
     if rest.iter().any(said) { Err("an option that runs something or writes a file") } else { Ok(()) }

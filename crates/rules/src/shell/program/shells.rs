@@ -38,7 +38,7 @@ impl Reader<'_> {
         }
         if !script {
             // A file with commands, as any other program.
-            return if word.text.starts_with("/dev/") { Err("a shell that reads from a device") } else { Ok(()) };
+            return if super::is_device(&word.text) { Err("a shell that reads from a device") } else { Ok(()) };
         }
         if !ALIKE.contains(&name) {
             return Err("a shell of another language");

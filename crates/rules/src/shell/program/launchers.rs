@@ -1,0 +1,249 @@
+//! Programs that may run a command among their words. It is no command of the line, so no rule has to allow it; but one
+//! that forbids it is a doubt.
+
+use super::super::read::Opaque;
+use super::super::word::Word;
+use super::shells;
+
+/// Run what follows one of these words.
+const LAUNCHERS: &[(&str, &[&str])] = &[
+    ("asdf", &["exec"]),
+    ("bun", &["x"]),
+    ("bundle", &["exec"]),
+    ("conda", &["run"]),
+    ("devbox", &["run"]),
+    ("direnv", &["exec"]),
+    ("mise", &["exec", "x"]),
+    ("nix", &["develop", "run", "shell"]),
+    ("npm", &["exec", "x"]),
+    ("pdm", &["run"]),
+    ("pipenv", &["run"]),
+    ("pixi", &["run"]),
+    ("pnpm", &["dlx", "exec"]),
+    ("poetry", &["run"]),
+    ("rtx", &["exec", "x"]),
+    ("rustup", &["run"]),
+    ("rye", &["run"]),
+    ("uv", &["run"]),
+    ("yarn", &["dlx", "exec"]),
+];
+
+/// Run what follows them.
+const BARE: &[&str] = &["bunx", "npx", "pnpx", "uvx"];
+
+/// Options of launchers that have no value.
+const FLAGS: &[&str] = &["--", "-q", "-y", "--frozen", "--locked", "--no-install", "--offline", "--quiet", "--yes"];
+
+/// Take words as words: none of these runs them. Those with options that run something are known elsewhere.
+const PLAIN: &[&str] = &[
+    "[",
+    "[[",
+    ":",
+    "ack",
+    "ag",
+    "apk",
+    "apropos",
+    "apt-cache",
+    "arch-chroot",
+    "aws",
+    "az",
+    "base64",
+    "basename",
+    "bg",
+    "brew",
+    "break",
+    "cal",
+    "cat",
+    "cd",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cksum",
+    "clear",
+    "cmp",
+    "code",
+    "comm",
+    "composer",
+    "continue",
+    "cp",
+    "csplit",
+    "cut",
+    "dd",
+    "df",
+    "diff",
+    "dirname",
+    "dirs",
+    "disown",
+    "dnf",
+    "dotnet",
+    "dpkg",
+    "du",
+    "echo",
+    "egrep",
+    "exit",
+    "expand",
+    "expr",
+    "false",
+    "fg",
+    "fgrep",
+    "file",
+    "fmt",
+    "fold",
+    "free",
+    "gcloud",
+    "getconf",
+    "getent",
+    "gh",
+    "gradle",
+    "grep",
+    "groups",
+    "gsutil",
+    "gunzip",
+    "gzip",
+    "head",
+    "help",
+    "helm",
+    "hg",
+    "history",
+    "host",
+    "hostname",
+    "id",
+    "info",
+    "install",
+    "jj",
+    "join",
+    "just",
+    "kill",
+    "kubectl",
+    "last",
+    "link",
+    "ln",
+    "locate",
+    "logname",
+    "look",
+    "ls",
+    "lsof",
+    "md5sum",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "mv",
+    "mvn",
+    "nl",
+    "nproc",
+    "od",
+    "pacman",
+    "paste",
+    "pgrep",
+    "ping",
+    "pkill",
+    "podman",
+    "popd",
+    "port",
+    "ps",
+    "pushd",
+    "pwd",
+    "rclone",
+    "readlink",
+    "realpath",
+    "return",
+    "rev",
+    "rm",
+    "rmdir",
+    "rustc",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "shift",
+    "shopt",
+    "shred",
+    "sleep",
+    "snap",
+    "stat",
+    "strings",
+    "stty",
+    "sum",
+    "svn",
+    "sync",
+    "systemctl",
+    "tac",
+    "tail",
+    "terraform",
+    "times",
+    "tldr",
+    "top",
+    "touch",
+    "tr",
+    "true",
+    "truncate",
+    "tsort",
+    "tty",
+    "type",
+    "ulimit",
+    "umask",
+    "uname",
+    "unexpand",
+    "unlink",
+    "unzip",
+    "uptime",
+    "users",
+    "vdir",
+    "wc",
+    "whatis",
+    "whereis",
+    "which",
+    "who",
+    "whoami",
+    "xxd",
+    "yes",
+    "yq",
+    "zcat",
+    "zgrep",
+];
+
+/// The words of a command among which there may be another one.
+pub(in super::super) fn inside(words: &[Word]) -> Vec<Word> {
+    let (name, rest) = (super::base(&words[0].text), &words[1..]);
+    if let Some(at) = launched(name, rest) {
+        return rest[at..].to_vec();
+    }
+    match name {
+        // `CC='ccache cc'`: a rule of the makefile runs what is in a variable.
+        "make" | "gmake" => rest
+            .iter()
+            .filter_map(|word| word.text.split_once('='))
+            .flat_map(|(_, value)| value.split_whitespace().map(Word::known))
+            .collect(),
+        _ if name.contains('=') || PLAIN.contains(&name) || super::is_known(name) => Vec::new(),
+        _ => rest.to_vec(),
+    }
+}
+
+/// Where the words begin that a launcher runs.
+pub(super) fn launched(name: &str, rest: &[Word]) -> Option<usize> {
+    if BARE.contains(&name) {
+        return Some(0);
+    }
+    let (_, words) = LAUNCHERS.iter().find(|(known, _)| *known == name)?;
+    rest.iter().position(|word| words.contains(&word.text.as_str())).map(|at| at + 1)
+}
+
+/// The command a launcher runs, if it is one. An option before it may have a value, so where it begins is not known.
+pub(super) fn command<'w>(name: &str, rest: &'w [Word]) -> Option<Result<&'w [Word], Opaque>> {
+    let mut inner = &rest[launched(name, rest)?..];
+    while inner.first().is_some_and(|word| FLAGS.contains(&word.text.as_str())) {
+        inner = &inner[1..];
+    }
+    // A directory, or a toolchain.
+    let inner = if matches!(name, "direnv" | "rustup") { inner.get(1..)? } else { inner };
+    let first = inner.first()?;
+    let known = !first.open && !first.glob && !first.text.starts_with('-');
+    Some(if known { Ok(inner) } else { Err("where the command inside begins is not known") })
+}
+
+/// A program that is not known, with a shell and options among its words: whatever it is, it is told to run a script.
+pub(super) fn check(words: &[Word]) -> Result<(), Opaque> {
+    let inside = inside(words);
+    let script = |pair: &[Word]| shells::NAMES.contains(&super::base(&pair[0].text)) && pair[1].text.starts_with('-');
+    if inside.windows(2).any(script) { Err("a script among the words of a program that nobody knows") } else { Ok(()) }
+}
