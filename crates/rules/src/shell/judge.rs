@@ -27,20 +27,24 @@ const MOST_INSIDE: usize = 8;
 
 /// A doubt because of a command that may be inside another one, if a rule that is stricter begins with its very name.
 fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<'r>> {
-    let names = |rule: &Rule, at: usize| head(&rule.pattern) == Some(program::base(&want.inside[at].text));
-    let stricter = |rule: &Rule, at: usize| rule.action < said && names(rule, at);
-    let all = || sets.iter().copied().flatten();
-    let mut begin = (0..want.inside.len()).filter(|at| all().any(|rule| stricter(rule, *at)));
-    let sure = begin.by_ref().take(MOST_INSIDE).find_map(|at| {
+    if want.inside.is_empty() {
+        return None;
+    }
+    let rules = sets.iter().enumerate().flat_map(|(set, rules)| rules.iter().map(move |rule| (set, rule)));
+    let stricter = rules.filter(|(_, rule)| rule.action < said && matches(&rule.permission, want.permission()));
+    let named = stricter.filter_map(|(set, rule)| Some((head(&rule.pattern)?, set, rule))).collect::<Vec<_>>();
+    let rule_at = |at: usize| named.iter().find(|(head, ..)| *head == program::base(&want.inside[at].text));
+    let mut begin = (0..want.inside.len()).filter_map(|at| Some((at, rule_at(at)?)));
+    let found = begin.by_ref().take(MOST_INSIDE).find_map(|(at, (name, ..))| {
         let found = itself(&Want::command(&want.inside[at..]), sets);
-        (found.action < said && found.rule.is_some_and(|rule| names(rule, at))).then_some(found)
+        (found.action < said && found.rule.is_some_and(|rule| head(&rule.pattern) == Some(name))).then_some(found)
     });
-    let found = sure.or_else(|| {
-        let at = begin.next()?;
-        let (set, rule) = speaking_of(want.permission(), sets).find(|(_, rule)| stricter(rule, at))?;
-        Some(Verdict { action: Action::Ask, rule: Some(rule), source: Source::Set(set) })
-    })?;
-    Some(Verdict { action: Action::Ask, ..found })
+    let unseen = |(_, (_, set, rule)): (usize, &(&str, usize, &'r Rule))| Verdict {
+        action: Action::Ask,
+        rule: Some(rule),
+        source: Source::Set(*set),
+    };
+    found.or_else(|| begin.next().map(unseen)).map(|found| Verdict { action: Action::Ask, ..found })
 }
 
 /// The name of the program that a rule is about, if it names one.

@@ -64,6 +64,10 @@ const RUNNERS: &[&str] = &[
     "webbrowser",
 ];
 
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    INTERPRETERS.iter().map(|(name, _)| *name)
+}
+
 /// The options of such a program that are harmless.
 pub(super) fn find(name: &str) -> Option<&'static [&'static str]> {
     INTERPRETERS.iter().find(|(known, _)| *known == name).map(|(_, harmless)| *harmless)

@@ -201,21 +201,23 @@ const PLAIN: &[&str] = &[
     "zgrep",
 ];
 
+/// Every program that is known here.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    LAUNCHERS.iter().map(|(name, _)| *name).chain(BARE.iter().chain(PLAIN).copied())
+}
+
 /// The words of a command among which there may be another one.
 pub(in super::super) fn inside(words: &[Word]) -> Vec<Word> {
-    let (name, rest) = (super::base(&words[0].text), &words[1..]);
-    if let Some(at) = launched(name, rest) {
-        return rest[at..].to_vec();
-    }
-    match name {
+    let rest = &words[1..];
+    match super::known(&words[0].text) {
+        None if words[0].text.contains('=') => Vec::new(),
+        None => rest.to_vec(),
         // `CC='ccache cc'`: a rule of the makefile runs what is in a variable.
-        "make" | "gmake" => rest
-            .iter()
-            .filter_map(|word| word.text.split_once('='))
-            .flat_map(|(_, value)| value.split_whitespace().map(Word::known))
-            .collect(),
-        _ if name.contains('=') || PLAIN.contains(&name) || super::is_known(name) => Vec::new(),
-        _ => rest.to_vec(),
+        Some("make" | "gmake") => {
+            let values = rest.iter().filter_map(|word| word.text.split_once('='));
+            values.flat_map(|(_, value)| value.split_whitespace().map(Word::known)).collect()
+        }
+        Some(name) => launched(name, rest).map_or_else(Vec::new, |at| rest[at..].to_vec()),
     }
 }
 
@@ -241,9 +243,9 @@ pub(super) fn command<'w>(name: &str, rest: &'w [Word]) -> Option<Result<&'w [Wo
     Some(if known { Ok(inner) } else { Err("where the command inside begins is not known") })
 }
 
-/// A program that is not known, with a shell and options among its words: whatever it is, it is told to run a script.
-pub(super) fn check(words: &[Word]) -> Result<(), Opaque> {
-    let inside = inside(words);
-    let script = |pair: &[Word]| shells::NAMES.contains(&super::base(&pair[0].text)) && pair[1].text.starts_with('-');
-    if inside.windows(2).any(script) { Err("a script among the words of a program that nobody knows") } else { Ok(()) }
+/// A shell with options among the words of a program that is not known: whatever that is, it is told to run a script.
+pub(super) fn check(rest: &[Word]) -> Result<(), Opaque> {
+    let script = |pair: &[Word]| pair[1].text.starts_with('-') && shells::NAMES.contains(&super::base(&pair[0].text));
+    let found = rest.windows(2).any(script);
+    if found { Err("a script among the words of a program that nobody knows") } else { Ok(()) }
 }

@@ -22,6 +22,8 @@ use super::Kind;
 use super::read::{Opaque, Reader};
 use super::word::Word;
 use options::{TRAPS, has_trap};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// Runs what its words, its input or a person tell it, in ways of its own.
 const ALWAYS_OPAQUE: &[&str] = &[
@@ -144,8 +146,8 @@ const NAMED: &[&str] = &[
 impl Reader<'_> {
     /// Looks at what a command runs beside itself.
     pub(super) fn program(&mut self, words: &[Word]) -> Result<(), Opaque> {
-        let (name, rest) = (base(&words[0].text), &words[1..]);
-        let name = if is_known(name) { name } else { stem(name) };
+        let rest = &words[1..];
+        let Some(name) = known(&words[0].text) else { return launchers::check(rest) };
         if ALWAYS_OPAQUE.contains(&name) || name.starts_with("ld-linux") {
             return Err("it runs what it is told");
         }
@@ -184,7 +186,7 @@ impl Reader<'_> {
             }
             _ => match TRAPS.iter().find(|(known, _)| *known == name) {
                 Some((_, traps)) => has_trap(name, traps, rest),
-                None => launchers::check(words),
+                None => Ok(()),
             },
         }
     }
@@ -204,16 +206,22 @@ pub(super) fn in_other_words(words: &[Word]) -> Vec<String> {
     if name == "git" || name.starts_with("git-") { git::in_other_words(name, words) } else { Vec::new() }
 }
 
-/// Whether what this program does with its words is known here.
-fn is_known(name: &str) -> bool {
-    ALWAYS_OPAQUE.contains(&name)
-        || NAMED.contains(&name)
-        || builtins::NAMES.contains(&name)
-        || wrappers::find(name).is_some()
-        || shells::NAMES.contains(&name)
-        || interpreters::find(name).is_some()
-        || compilers::is_one(name)
-        || TRAPS.iter().any(|(known, _)| *known == name)
+/// The name of a program, if what it does with its words is known here.
+fn known(name: &str) -> Option<&str> {
+    static NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        let lists = [ALWAYS_OPAQUE, NAMED, builtins::NAMES, shells::NAMES].into_iter().flatten().copied();
+        let options = TRAPS.iter().map(|(name, _)| *name);
+        lists.chain(options).chain(wrappers::names()).chain(interpreters::names()).chain(launchers::names()).collect()
+    });
+    let is_known = |name: &str| {
+        NAMES.contains(name) || compilers::is_one(name) || name.starts_with("git-") || name.starts_with("ld-linux")
+    };
+    let name = base(name);
+    if is_known(name) {
+        return Some(name);
+    }
+    let stem = stem(name);
+    (stem != name && is_known(stem)).then_some(stem)
 }
 
 /// `python` for `python3.12`, `perl` for `perl5.36-x86_64-linux-gnu`, `vim` for `vim.tiny`. A file `watch.sh` is itself.

@@ -125,6 +125,10 @@ const WRAPPERS: &[Wrapper] = &[
     },
 ];
 
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    WRAPPERS.iter().flat_map(|wrapper| wrapper.names.iter().copied())
+}
+
 pub(super) fn find(name: &str) -> Option<&'static Wrapper> {
     WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
 }
