@@ -20,12 +20,14 @@ use tools::sandbox::{Backend, Places};
 pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bool) -> Result<Gateway, Error> {
     let directory = home.user_directory().display().to_string();
     let env: Vec<(String, String)> = home.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let places = places(home);
     let runtime = Runtime::new(Deps {
         store,
         hub,
         settings: Arc::new(settings(home)?),
         limits: home.loaded.config.limits.clone(),
-        processes: Arc::new(Reaper::new(program(), env).sandboxes(places(home), forced(&home.env))),
+        private: places.private.clone(),
+        processes: Arc::new(Reaper::new(program(), env).sandboxes(places, forced(&home.env))),
         outputs: home.paths.outputs(),
         journal: home.paths.journal(),
         search: home.loaded.config.search,

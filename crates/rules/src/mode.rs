@@ -53,6 +53,9 @@ impl Mode {
                 Rule::new("*", "*", Action::Allow),
                 Rule::new("edit", "*", Action::Deny),
                 Rule::new("edit", "*.md", Action::Allow),
+                // Nowhere but in the project, and nothing that decides what runs.
+                Rule::new("edit", "/*", Action::Deny),
+                Rule::new("protected", "*", Action::Deny),
                 Rule::new("plan_enter", "*", Action::Deny),
             ]),
         }

@@ -34,6 +34,8 @@ pub enum Next {
     Conclude,
     /// It was told to, and called tools all the same: end the run.
     Exhausted,
+    /// It goes in circles, whatever it is told: end the run.
+    Hopeless,
     CallModel,
 }
 
@@ -82,6 +84,9 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     }
     if pending || (limits.context > 0 && view.context() >= limits.context) {
         return if wanted || view.can_make_room(limits.context) { Next::Compact } else { Next::Full };
+    }
+    if now.is_hopeless() {
+        return Next::Hopeless;
     }
     match limits.steps {
         Some(steps) if now.steps >= steps.max(1) => Next::Exhausted,

@@ -3,11 +3,14 @@
 //! Only what goes on across steps counts: calls of one reply were thought of together. Something new that comes in ends
 //! the circle, since the same call may well be right then.
 
-use proto::entry::{Call, CallResult};
+use proto::entry::{Call, CallResult, State};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How often the same may be done before somebody is asked: this time included.
 const TIMES: usize = 3;
+
+/// Steps in a row of nothing but circles that were refused: whoever goes on then listens to nobody.
+const REFUSED: usize = 5;
 
 /// The longest circle that is looked for.
 const LONGEST: usize = 8;
@@ -27,20 +30,25 @@ struct One {
     step: u32,
     what: u64,
     outcome: Option<u64>,
+    /// It was one more round of a circle.
+    again: bool,
+    denied: bool,
 }
 
 impl Made {
     pub(crate) fn called(&mut self, step: u32, call: &Call) {
-        let again = self.0.len().saturating_sub(REMEMBERED);
-        self.0.drain(..again);
+        let old = self.0.len().saturating_sub(REMEMBERED);
+        self.0.drain(..old);
         let what = print(&call.tool, call.given().get());
-        self.0.push(One { id: print("", call.id.as_str()), step, what, outcome: None });
+        let again = self.repeats(&call.tool, call.given().get());
+        self.0.push(One { id: print("", call.id.as_str()), step, what, outcome: None, again, denied: false });
     }
 
     pub(crate) fn settled(&mut self, result: &CallResult) {
         let id = print("", result.call.as_str());
         if let Some(one) = self.0.iter_mut().rev().find(|one| one.id == id) {
             one.outcome = Some(print("", &result.output));
+            one.denied = result.state == State::Denied;
         }
     }
 
@@ -60,6 +68,14 @@ impl Made {
         }
         steps.push(next);
         (1..=LONGEST).any(|length| goes_round(&steps, length)) || self.comes_to_nothing(next)
+    }
+
+    /// Whether the newest steps were circles that were refused, and nothing else.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let mut steps: Vec<u32> =
+            self.0.iter().rev().take_while(|one| one.again && one.denied).map(|one| one.step).collect();
+        steps.dedup();
+        steps.len() >= REFUSED
     }
 
     /// The newest calls of this in other steps came to the same.
@@ -88,7 +104,7 @@ fn print(tool: &str, text: &str) -> u64 {
 mod tests {
     use super::*;
     use proto::CallId;
-    use proto::entry::{Decision, State};
+    use proto::entry::Decision;
 
     /// Steps stand between bars; `a=1` is the call `a` with the result `1`, which is its place in the row otherwise.
     #[track_caller]

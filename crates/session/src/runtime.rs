@@ -50,6 +50,8 @@ pub struct Deps {
     pub processes: Arc<dyn tools::process::Processes>,
     /// Where tool output too long for a model is saved.
     pub outputs: PathBuf,
+    /// Directories of this program: settings, keys, the store. No tool reads or writes there.
+    pub private: Vec<PathBuf>,
     /// Where it is kept what files were before sessions changed them.
     pub journal: PathBuf,
     /// When models are told tools by name only.
@@ -106,6 +108,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Arc<config::Limits>,
     pub(crate) processes: Arc<dyn tools::process::Processes>,
     pub(crate) outputs: PathBuf,
+    pub(crate) private: Vec<PathBuf>,
     journal: PathBuf,
     pub(crate) slots: Arc<Slots>,
     pub(crate) registry: Registry,
@@ -191,6 +194,7 @@ impl Runtime {
             limits: Arc::new(deps.limits),
             processes: deps.processes,
             outputs: deps.outputs,
+            private: deps.private.into_iter().map(|dir| dir.canonicalize().unwrap_or(dir)).collect(),
             journal: deps.journal,
             slots: Arc::new(slots),
             registry: Registry::default(),

@@ -564,6 +564,11 @@ impl Answering {
         self.made.repeats(tool, input)
     }
 
+    /// Whether all it did of late was refused for going in circles.
+    pub fn is_hopeless(&self) -> bool {
+        self.made.is_hopeless()
+    }
+
     /// The run whose purse it spends from.
     pub fn pays_from(&self) -> &RunId {
         self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))

@@ -7,11 +7,18 @@ use crate::runtime::{Runtime, directory};
 use crate::settings::{Settings, project};
 use config::{Always, Layer, Loaded, Placed};
 use proto::methods::{ToolsInput, ToolsOutput, WhyInput, WhyOrigin, WhyOutput, WhyPart};
-use proto::{AgentId, Error, Key, Rule, SessionId};
+use proto::{Action, AgentId, Code, Error, Key, Rule, SessionId};
 use rules::shell::{self, Want};
 use rules::{Policy, Source, Verdict};
 use std::path::Path;
 use store::Session;
+use tools::Access;
+use tools::files::{self, Inside, Purpose};
+
+/// What calls of other permissions may need besides.
+const FURTHER: [&str; 3] = ["external_directory", "private_network", "protected"];
+/// Permissions that no tool is called by.
+const OTHERS: [&str; 2] = ["doom_loop", "task"];
 
 /// Whom a question is about.
 struct Whom<'a> {
@@ -35,8 +42,10 @@ impl Runtime {
         let project = project(Path::new(&row.cwd));
         let kept = self.settings().always().into_iter().filter(|kept| kept.project == project);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
-        let permission = tools::find(&input.tool).map_or(input.tool.as_str(), |tool| tool.spec().permission);
-        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always };
+        let permission = permission(&input.tool)?;
+        let inside = role.inside();
+        let env = self.inner().processes.env();
+        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env };
         Ok(inquiry.answer(permission, input.pattern.trim()))
     }
 
@@ -64,6 +73,9 @@ struct Inquiry<'a> {
     settings: &'a dyn Settings,
     role: &'a Role,
     always: &'a [Rule],
+    inside: Inside<'a>,
+    /// What commands find in their environment.
+    env: &'a [(String, String)],
 }
 
 impl Inquiry<'_> {
@@ -73,21 +85,65 @@ impl Inquiry<'_> {
 
     fn answer(&self, permission: &str, pattern: &str) -> WhyOutput {
         let agent = self.role.profile.name.clone();
+        let accesses = self.accesses(permission, pattern);
+        let is_line = permission == shell::PERMISSION;
+        // As rules see it: a path as where it leads, an address written out.
+        let seen = accesses.iter().find(|access| !is_line && access.permission == permission);
+        let pattern = seen.map_or(pattern, |access| access.pattern.as_str());
         let whole = self.policy().judge_after(self.always, permission, pattern);
-        let whole = self.part(permission, pattern, &whole, None);
-        if permission != shell::PERMISSION {
-            return WhyOutput { whole, agent, parts: Vec::new() };
+        let mut whole = self.part(permission, pattern, &whole, None);
+        let mut parts = if is_line { self.commands(pattern) } else { Vec::new() };
+        // Where the whole is no stricter than a part, the reason of that part is the reason.
+        if let Some(part) = parts.iter().find(|part| part.action == whole.action) {
+            whole.reason.clone_from(&part.reason);
         }
+        let further: Vec<WhyPart> = accesses
+            .iter()
+            .filter(|access| FURTHER.contains(&&*access.permission))
+            .map(|access| {
+                let verdict = self.policy().judge_after(self.always, &access.permission, &access.pattern);
+                self.part(&access.permission, &access.pattern, &verdict, None)
+            })
+            .collect();
+        if !further.is_empty() && parts.is_empty() {
+            parts.push(whole.clone());
+        }
+        for part in &further {
+            if part.action < whole.action {
+                (whole.action, whole.rule, whole.origin) = (part.action, part.rule.clone(), part.origin.clone());
+                whole.reason = format!("it also needs `{}` of `{}`: {}", part.permission, part.pattern, part.reason);
+            }
+        }
+        parts.extend(further);
+        WhyOutput { whole, agent, parts }
+    }
+
+    /// What a call asks for, as its tool tells it.
+    fn accesses(&self, permission: &str, pattern: &str) -> Vec<Access> {
+        let file = |purpose| {
+            // A pattern is about many files.
+            let path = Some(pattern).filter(|pattern| !pattern.contains(['*', '?']));
+            let path = path.map(|path| files::resolve(path, self.inside.dir));
+            path.map(|path| files::accesses(permission, &path, purpose, self.inside)).unwrap_or_default()
+        };
+        match permission {
+            shell::PERMISSION => tools::bash::accesses(pattern, self.inside.dir, self.inside, self.env),
+            "edit" => file(Purpose::Write),
+            "read" | "list" => file(Purpose::Read),
+            "webfetch" => tools::webfetch::accesses(pattern),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What a shell line asks for, part by part.
+    fn commands(&self, pattern: &str) -> Vec<WhyPart> {
         let line = shell::read(pattern);
         let part = |want: &Want| {
             let verdict = self.policy().judge_want_after(self.always, want);
             let opaque = line.opaque.filter(|_| want.kind == shell::Kind::Opaque);
             self.part(want.permission(), &want.source, &verdict, opaque)
         };
-        let parts: Vec<WhyPart> = line.wants.iter().map(part).collect();
-        // Where the whole is no stricter than a part, the reason of that part is the reason.
-        let reason = parts.iter().find(|part| part.action == whole.action).map(|part| part.reason.clone());
-        WhyOutput { whole: WhyPart { reason: reason.unwrap_or(whole.reason), ..whole }, agent, parts }
+        line.wants.iter().map(part).collect()
     }
 
     fn part(&self, permission: &str, pattern: &str, verdict: &Verdict<'_>, opaque: Option<&str>) -> WhyPart {
@@ -99,8 +155,14 @@ impl Inquiry<'_> {
         if action != verdict.action {
             reason = format!("the permission mode `{}` asks nobody about it", self.role.mode.as_str());
         }
-        let (permission, pattern) = (permission.to_owned(), pattern.to_owned());
-        WhyPart { permission, pattern, action, rule: verdict.rule.cloned(), origin: self.origin(verdict), reason }
+        let (rule, origin) = (verdict.rule.cloned(), self.origin(verdict));
+        let part =
+            WhyPart { permission: permission.to_owned(), pattern: pattern.to_owned(), action, rule, origin, reason };
+        if self.role.is_ours(permission, pattern) {
+            let reason = "it is a file of Convoke's own, which no tool reads or writes".to_owned();
+            return WhyPart { action: Action::Deny, rule: None, origin: None, reason, ..part };
+        }
+        part
     }
 
     /// Where the rule stands. Rules that are nowhere in the settings are built in.
@@ -126,6 +188,24 @@ impl Inquiry<'_> {
             None => WhyOrigin { layer: Layer::Builtin.name().into(), file: None, line: None },
         })
     }
+}
+
+/// The permission that a tool asks for, or one by its own name.
+fn permission(name: &str) -> Result<&str, Error> {
+    if let Some(tool) = tools::find(name) {
+        return Ok(tool.spec().permission);
+    }
+    let of_tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission);
+    let known = of_tools.chain(FURTHER).chain(OTHERS);
+    if known.clone().any(|known| known == name) {
+        return Ok(name);
+    }
+    let near = proto::nearest::nearest(name, tools::BUILTIN.iter().map(|tool| tool.spec().name).chain(known));
+    let error = Error::new(Code::NotFound, format!("no tool or permission is called `{name}`"));
+    Err(match near {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`convoke tools` shows what there is"),
+    })
 }
 
 /// Rules for all agents, then those for this one: in the order in which they decide.

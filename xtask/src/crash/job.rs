@@ -21,10 +21,16 @@ pub(super) enum Step {
     Linger,
     /// Leaves a process behind that tries to get away.
     Stray,
+    /// Leaves a token in the background, and goes on for so many milliseconds.
+    Background(u64),
+    /// Stops what was started so last.
+    Halt,
     Read,
     Write,
     /// Reads what a person has to allow.
     Secret,
+    /// Asks a person what only they can say.
+    Question,
     /// So many children at once, waited for.
     Tasks(u64),
     /// A child in the background.
@@ -39,6 +45,8 @@ pub(super) enum Step {
     Hurry(String),
     /// A message that two sessions then talk over.
     Talk(String),
+    /// The next version of several files, by one call.
+    Draft(u64),
     /// Several different calls in one reply.
     Mixed,
     /// A task for the board, one taken from it, and a word to another.
@@ -127,6 +135,12 @@ impl Job {
         Self { id, plan }
     }
 
+    /// What a client asks for when there are no more crashes.
+    pub(super) fn last(client: &str) -> Self {
+        let short = Step::Background(SHORT);
+        Self { id: format!("{client}-last"), plan: vec![short.clone(), short, Step::Background(LONG), Step::Halt] }
+    }
+
     /// The name of one of this job's agents, and what it is to do.
     pub(super) fn member(&self, manner: Manner) -> (String, Self) {
         let name = format!("{}.{}", self.id, manner.word());
@@ -190,29 +204,46 @@ impl fmt::Display for Job {
 /// How many jobs in a hundred begin with a scene.
 const SCENES: u64 = 40;
 
+/// How long a command in the background goes on: until it is soon over, or until a crash may meet it.
+const SHORT: u64 = 50;
+const LONG: u64 = 700;
+
 /// Steps that only make sense one after the other.
 fn scene(random: &mut Random) -> Vec<Step> {
     let there = || vec![Step::Enter, Step::Write];
-    match random.below(8) {
+    match random.below(11) {
         0 | 1 => vec![Step::Crew, Step::Shout, Step::Slow, Step::Dismiss],
         2 | 3 => vec![Step::Planner, Step::Read],
         4 => [there(), vec![Step::Exit(Exit::Remove), Step::Exit(Exit::Discard), Step::Write]].concat(),
         5 => [there(), vec![Step::Commit, Step::Write, Step::Exit(*random.pick(&Exit::ALL))]].concat(),
         6 => vec![Step::Enter, Step::Exit(Exit::Remove)],
-        _ => vec![Step::Isolated(true), Step::Isolated(false)],
+        7 => vec![Step::Isolated(true), Step::Isolated(false)],
+        8 => vec![Step::Background(LONG), Step::Background(SHORT), Step::Halt],
+        9 => vec![Step::Background(LONG), Step::Slow],
+        _ => vec![Step::Question, Step::Question],
     }
 }
 
 /// Steps that need nobody else.
-const LOCAL: [Step; 8] =
-    [Step::Bash, Step::Bash, Step::Slow, Step::Read, Step::Write, Step::Stray, Step::Board, Step::Board];
+const LOCAL: [Step; 9] = [
+    Step::Bash,
+    Step::Bash,
+    Step::Slow,
+    Step::Read,
+    Step::Write,
+    Step::Stray,
+    Step::Background(SHORT),
+    Step::Board,
+    Step::Board,
+];
 
 impl Step {
     fn draw(random: &mut Random, peers: &[String]) -> Self {
         match random.below(100) {
             0..36 => random.pick(&LOCAL).clone(),
             36..42 => Self::Secret,
-            42..58 => Self::Tasks(1 + random.below(4)),
+            42..48 => Self::Question,
+            48..58 => Self::Tasks(1 + random.below(4)),
             58..68 => Self::Spawn,
             68..73 => Self::SpawnAndWait,
             73..80 => Self::Mixed,
@@ -232,9 +263,12 @@ impl Step {
             "slow" => Self::Slow,
             "linger" => Self::Linger,
             "stray" => Self::Stray,
+            "background" => Self::Background(about.parse().ok()?),
+            "halt" => Self::Halt,
             "read" => Self::Read,
             "write" => Self::Write,
             "secret" => Self::Secret,
+            "question" => Self::Question,
             "tasks" => Self::Tasks(about.parse().ok()?),
             "spawn" => Self::Spawn,
             "spawn-and-wait" => Self::SpawnAndWait,
@@ -242,6 +276,7 @@ impl Step {
             "tell" => Self::Tell(about.to_owned()),
             "hurry" => Self::Hurry(about.to_owned()),
             "talk" => Self::Talk(about.to_owned()),
+            "draft" => Self::Draft(about.parse().ok()?),
             "mixed" => Self::Mixed,
             "board" => Self::Board,
             "mail" => Self::Mail(about.to_owned()),
@@ -266,9 +301,12 @@ impl fmt::Display for Step {
             Self::Slow => f.write_str("slow"),
             Self::Linger => f.write_str("linger"),
             Self::Stray => f.write_str("stray"),
+            Self::Background(ms) => write!(f, "background:{ms}"),
+            Self::Halt => f.write_str("halt"),
             Self::Read => f.write_str("read"),
             Self::Write => f.write_str("write"),
             Self::Secret => f.write_str("secret"),
+            Self::Question => f.write_str("question"),
             Self::Tasks(count) => write!(f, "tasks:{count}"),
             Self::Spawn => f.write_str("spawn"),
             Self::SpawnAndWait => f.write_str("spawn-and-wait"),
@@ -276,6 +314,7 @@ impl fmt::Display for Step {
             Self::Tell(peer) => write!(f, "tell:{peer}"),
             Self::Hurry(peer) => write!(f, "hurry:{peer}"),
             Self::Talk(peer) => write!(f, "talk:{peer}"),
+            Self::Draft(version) => write!(f, "draft:{version}"),
             Self::Mixed => f.write_str("mixed"),
             Self::Board => f.write_str("board"),
             Self::Mail(peer) => write!(f, "mail:{peer}"),

@@ -3,17 +3,19 @@
 //! Pure: entries and promises in, violations out. Reading the store is left to `verify`.
 
 use super::oversight::Change;
+use super::questions::Said;
+use super::regret::Regret;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 /// Crashes in one step after which its calls are not made again.
 const ATTEMPTS: usize = 3;
 /// How a call is told that a crash cut it off.
-const CUT_OFF: &str = "the gateway stopped while this call ran";
+pub(super) const CUT_OFF: &str = "the gateway stopped while this call ran";
 
 /// What is said of a worktree that is there in part.
 pub(super) const HALF_GONE: &str = "lost its file";
@@ -57,6 +59,8 @@ impl fmt::Display for Violation {
 pub(super) struct Promises {
     pub(super) prompts: Vec<(RunId, SessionId)>,
     pub(super) answers: HashMap<AskId, AskReply>,
+    /// What a person said to questions, acknowledged or not.
+    pub(super) said: HashMap<AskId, Said>,
     /// Runs of children, and the session that is to hear of their end.
     pub(super) hired: Vec<(RunId, SessionId)>,
     /// Tasks that a person asked for, by a session of their tree.
@@ -67,6 +71,10 @@ pub(super) struct Promises {
     pub(super) held: Vec<LetterId>,
     /// Those that a person let in, or did not.
     pub(super) decided: HashMap<LetterId, bool>,
+    /// Sessions that a person stopped, or wanted to.
+    pub(super) aborted: HashSet<SessionId>,
+    /// What a person took back, by the folders it was in.
+    pub(super) regrets: HashMap<String, Regret>,
 }
 
 /// The logs of all sessions.
@@ -313,7 +321,7 @@ impl Ledger {
             n => found
                 .push(Violation::new(Kind::Doubled, format!("call `{id}` of `{session}` ({tool}) has {n} results"))),
         }
-        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made)) {
+        if let Some(why) = made.trouble().filter(|_| !self.may_not_yet(made) && !self.does_not_fit(made)) {
             found.push(Violation::new(Kind::Wrong, format!("call `{id}` of `{session}` ({tool}): {why}")));
         }
         let told_of = made.waits_for.as_ref().map(RunId::to_string).or_else(|| made.promised_run());
@@ -329,6 +337,15 @@ impl Ledger {
             self.calls.values().filter(|of| of.session == made.session && of.tool == "plan_exit").peekable();
         let denied = made.tool == "write" && made.results.iter().all(|result| result.state == State::Denied);
         denied && plans.peek().is_some() && plans.all(|plan| plan.results.iter().all(|one| one.state != State::Ok))
+    }
+
+    /// A patch of files that an earlier one was to make, which crashes cut off or did not let come to it.
+    fn does_not_fit(&self, made: &Made) -> bool {
+        let cut_off = |of: &Made| of.results.iter().any(|result| result.state == State::Interrupted);
+        let mut patches = self.calls.values().filter(|of| of.session == made.session && of.tool == "apply_patch");
+        let given_up =
+            |(session, ended): &(SessionId, Ended)| *session == made.session && ended.code == Some(Code::Interrupted);
+        made.tool == "apply_patch" && (patches.any(cut_off) || self.ends.values().flatten().any(given_up))
     }
 
     /// A person's answer decides, unless the call was stopped first.
@@ -451,13 +468,15 @@ impl Made {
             // A person approved its first plan: whoever does not plan has none to put to anybody.
             (State::Denied, "plan_exit") => true,
             (State::Denied, _) => self.ask.is_some(),
-            (State::Ok, "bash") => self.exited_well(),
+            (State::Ok, "bash") => self.exited_well() || self.input["background"] == true,
             (State::Ok, "exit_worktree") => self.input["discard_changes"] == true || !self.discarded(),
             (State::Ok, _) => true,
             // Somebody was faster, or there is nothing to take.
             (State::Error, "board_claim" | "board_update") => {
                 matches!(self.output()["code"].as_str(), Some("not_found" | "conflict" | "denied"))
             }
+            // What was to be stopped went with the gateway.
+            (State::Error, "jobs") => self.output()["code"] == "not_found",
             // Whoever is written to has ended or never began, or somebody else answered first; a worktree holds work.
             (State::Error, "send_message" | "enter_worktree" | "exit_worktree") => {
                 let half_gone = result.output.contains(HALF_GONE);

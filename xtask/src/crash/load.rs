@@ -44,7 +44,7 @@ const KEPT: usize = 3;
 pub(super) struct Load {
     client: Client,
     pub(super) directory: String,
-    seed: u64,
+    pub(super) seed: u64,
     promises: Arc<Mutex<Promises>>,
     /// Something was posted.
     pub(super) posted: Arc<Notify>,
@@ -120,6 +120,15 @@ impl Load {
         }
     }
 
+    /// Calls once, if there is somebody to call.
+    pub(super) async fn try_call<M: Method>(&self, input: M::Input) -> anyhow::Result<Option<M::Output>> {
+        match self.client.call::<M>(input).await {
+            Ok(output) => Ok(Some(output)),
+            Err(error) if error.is_lost() => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("`{}` broke", M::NAME)),
+        }
+    }
+
     /// One client, until the round is over.
     pub(super) async fn drive(self, name: String, peers: Vec<Peer>) -> anyhow::Result<()> {
         let mut random = Random::named(&format!("{}-{name}", self.seed));
@@ -142,12 +151,19 @@ impl Load {
                 self.tidy(&mut random).await?;
             }
             if random.percent(8) {
+                self.regret(&id, &mut random).await?;
+            }
+            if random.percent(8) {
                 self.abort(&accepted, &mut random).await?;
             }
             if random.percent(75) {
                 self.wait(&accepted.run_id, 20 + random.below(400)).await?;
             }
         }
+        // Started when the last crash is over: it must come to its own end.
+        let last = Job::last(&name);
+        let accepted = self.ask(&format!("crash-{}-{}", self.seed, last.id), &last, None).await?;
+        self.promises().prompts.push((accepted.run_id, accepted.session_id));
         Ok(())
     }
 
@@ -183,7 +199,7 @@ impl Load {
         Ok(accepted)
     }
 
-    async fn ask(&self, key: &str, job: &Job, session: Option<&SessionId>) -> anyhow::Result<Accepted> {
+    pub(super) async fn ask(&self, key: &str, job: &Job, session: Option<&SessionId>) -> anyhow::Result<Accepted> {
         self.posted.notify_waiters();
         let accepted = self
             .call::<Agent>(|| AgentInput {
@@ -317,6 +333,7 @@ impl Load {
     async fn abort(&self, accepted: &Accepted, random: &mut Random) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
         let whole = random.percent(50);
+        self.promises().aborted.insert(accepted.session_id.clone());
         let stopped = self
             .call::<ChatAbort>(|| AbortInput {
                 reference: accepted.session_id.to_string(),
@@ -368,11 +385,8 @@ impl Load {
             if random.percent(20) {
                 self.decide(&mut random).await?;
             }
-            let open = match self.client.call::<PermissionsList>(AsksInput::default()).await {
-                Ok(open) => open,
-                Err(error) if error.is_lost() => continue,
-                Err(error) => return Err(error).context("`permissions.list` broke"),
-            };
+            self.reply().await?;
+            let Some(open) = self.try_call::<PermissionsList>(AsksInput::default()).await? else { continue };
             for ask in open.asks {
                 let looks = seen.entry(ask.ask_id.clone()).or_default();
                 *looks += 1;
@@ -408,6 +422,7 @@ fn change(session: &SessionId, task: &BoardTask) -> Change {
 /// The directory that the sessions work in.
 pub(super) fn furnish(directory: &Path) -> anyhow::Result<PathBuf> {
     std::fs::write(directory.join(".env"), "SECRET=none\n").context("cannot furnish the directory")?;
+    super::regret::furnish(directory)?;
     super::trees::found(directory)?;
     Ok(directory.join("tokens.log"))
 }

@@ -5,13 +5,16 @@
 //! kills ends in a rest in which every log is read. A seed repeats the choices, not the moments: those are the machine's.
 
 mod answers;
+mod background;
 mod gateway;
 mod job;
 mod ledger;
 mod load;
 mod model;
 mod oversight;
+mod questions;
 mod random;
+mod regret;
 mod talk;
 mod tidy;
 mod trees;
@@ -226,15 +229,20 @@ impl Suite {
                 tokio::time::sleep(Duration::from_millis(self.random.below(500))).await;
             }
         }
-        self.kill()?;
+        let at = self.kill()?;
+        self.verify.background.kills.push(at);
+        regret::whole(&self.directory)?;
         self.points += 1;
         self.gateway.start()
     }
 
-    fn kill(&mut self) -> anyhow::Result<()> {
+    /// Says when: whatever is kept later than that is the next gateway's.
+    fn kill(&mut self) -> anyhow::Result<Millis> {
+        self.gateway.kill()?;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
-        self.verify.ledger.kills.push(Millis::try_from(since.as_millis()).context("the clock is far ahead")?);
-        self.gateway.kill()
+        let at = Millis::try_from(since.as_millis()).context("the clock is far ahead")?;
+        self.verify.ledger.kills.push(at);
+        Ok(at)
     }
 
     /// Lets everything come to its end, and looks at all of it.
@@ -270,10 +278,12 @@ impl Suite {
         let talk = self.verify.talk.counts;
         let (trees, snapshots) = self.verify.trees.counts;
         let (moves, cut_off) = self.verify.ledger.moves();
+        let (jobs, gone) = self.verify.background.counts();
         eprintln!(
             "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
              {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
-             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, rest {:.1} s",
+             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, \
+             {} undos, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),
             talk.letters,
@@ -282,6 +292,8 @@ impl Suite {
             talk.plans,
             talk.agreed,
             talk.ended,
+            self.verify.questions.count(),
+            self.verify.regrets.count(),
             rest.elapsed().as_secs_f64(),
         );
     }

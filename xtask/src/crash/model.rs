@@ -3,7 +3,9 @@
 
 use super::answers;
 use super::job::{Exit, Job, Manner, Step};
+use super::questions;
 use super::random::Random;
+use super::regret;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ impl Script {
         let reply = match job.plan.get(step) {
             _ if !due.is_empty() => Reply::calls(due),
             None => Reply::text(format!("done {}", job.id)),
+            Some(Step::Halt) => Reply::calls([halt(messages)]),
             Some(planned) => Reply::calls(self.calls(&job, step, planned)),
         };
         reply.delay(delay).usage(100, 10)
@@ -79,9 +82,16 @@ impl Script {
             Step::Slow => vec![bash(format!("sleep 0.03; {leave}; sleep 0.03"))],
             Step::Linger => vec![bash(format!("{leave}; sleep 1.3"))],
             Step::Stray => vec![bash(format!("setsid sleep 300 {} & {leave}; sleep 0.1", self.marker()))],
+            Step::Background(ms) => {
+                let command = format!("{leave}; sleep {:.3}", Duration::from_millis(*ms).as_secs_f64());
+                vec![("bash", json!({ "command": command, "background": true }))]
+            }
+            // Which one it is follows from the conversation.
+            Step::Halt => Vec::new(),
             Step::Read => vec![read],
             Step::Write => vec![("write", json!({ "filePath": format!("out/{token}.txt"), "content": token }))],
             Step::Secret => vec![("read", json!({ "filePath": ".env" }))],
+            Step::Question => vec![("question", questions::input(&token))],
             Step::Tasks(count) => (0..*count).map(task).collect(),
             Step::Spawn => vec![spawn(true)],
             Step::SpawnAndWait => vec![spawn(false)],
@@ -98,6 +108,7 @@ impl Script {
                 ("board_claim", json!({})),
                 ("board_update", json!({ "number": 1, "note": token })),
             ],
+            Step::Draft(version) => vec![("apply_patch", json!({ "patch": regret::patch(&job.id, *version) }))],
             Step::Mixed => vec![bash(leave), read, task(0), spawn(true)],
             Step::Mail(peer) => vec![mail(peer, json!(token))],
             Step::Crew => {
@@ -132,6 +143,19 @@ impl Script {
     fn marker(&self) -> String {
         marker(self.nonce, self.life.load(Ordering::SeqCst))
     }
+}
+
+/// Stops the newest command in the background, or looks whether there is one.
+fn halt(messages: &[Value]) -> (&'static str, Value) {
+    let started = |message: &Value| {
+        let text = message["content"].as_str().filter(|_| message["role"] == "tool")?;
+        Some(text.strip_prefix("The job `")?.split('`').next()?.to_owned())
+    };
+    let input = match messages.iter().rev().find_map(started) {
+        Some(id) => json!({ "action": "stop", "id": id }),
+        None => json!({ "action": "list" }),
+    };
+    ("jobs", input)
 }
 
 /// The newest job of a conversation, and how many replies it has had.
@@ -169,5 +193,12 @@ mod tests {
         let (job, step) = position(&messages).unwrap();
         assert_eq!((job.id.as_str(), step), ("b", 1));
         assert!(position(&[json!({ "role": "user", "content": "hello" })]).is_none());
+    }
+
+    #[test]
+    fn the_newest_command_in_the_background_is_stopped() {
+        let started = |id: &str| json!({ "role": "tool", "content": format!("The job `{id}` runs in the background") });
+        assert_eq!(halt(&[started("job_1"), started("job_2")]).1, json!({ "action": "stop", "id": "job_2" }));
+        assert_eq!(halt(&[]).1, json!({ "action": "list" }));
     }
 }

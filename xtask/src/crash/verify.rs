@@ -2,8 +2,11 @@
 //!
 //! Only while no gateway runs: one that loses power (`--power`) has writes in its own memory that no other process sees.
 
+use super::background::Background;
 use super::ledger::{Kind, Ledger, Promises, Violation};
 use super::oversight::{Board, check_held};
+use super::questions::Questions;
+use super::regret::Regrets;
 use super::talk::Talk;
 use super::trees::Trees;
 use anyhow::Context;
@@ -19,6 +22,7 @@ const PAGE: usize = 2_000;
 
 pub(super) struct Verify {
     state: PathBuf,
+    directory: PathBuf,
     tokens: PathBuf,
     cursor: u64,
     /// Prompts whose runs were looked at.
@@ -28,6 +32,9 @@ pub(super) struct Verify {
     pub(super) overseen: (usize, usize),
     pub(super) ledger: Ledger,
     pub(super) talk: Talk,
+    pub(super) background: Background,
+    pub(super) questions: Questions,
+    pub(super) regrets: Regrets,
     pub(super) trees: Trees,
 }
 
@@ -36,6 +43,7 @@ impl Verify {
         let state = Paths::under(home).state;
         Self {
             state,
+            directory: directory.to_owned(),
             tokens: tokens.to_owned(),
             cursor: 0,
             asked: 0,
@@ -43,6 +51,9 @@ impl Verify {
             overseen: (0, 0),
             ledger: Ledger::default(),
             talk: Talk::default(),
+            background: Background::default(),
+            questions: Questions::default(),
+            regrets: Regrets::default(),
             trees: Trees::new(directory),
         }
     }
@@ -67,8 +78,12 @@ impl Verify {
     pub(super) async fn check(&mut self, promises: &Promises) -> anyhow::Result<Vec<Violation>> {
         let store = self.open()?;
         self.read(&store).await?;
-        let mut found = self.ledger.check(promises, &self.tokens()?);
+        let tokens = self.tokens()?;
+        let mut found = self.ledger.check(promises, &tokens);
         found.extend(self.talk.check(&promises.answers));
+        found.extend(self.background.check(&promises.aborted, &tokens));
+        found.extend(self.questions.check(&promises.said));
+        found.extend(self.regrets.check(&promises.regrets, &self.directory));
         found.extend(self.trees.check(self.ledger.written())?);
         found.extend(self.check_rows(&store).await?);
         found.extend(self.check_prompts(&store, promises).await?);
@@ -92,6 +107,9 @@ impl Verify {
                 let entry: Entry = serde_json::from_str(&kept.body)
                     .with_context(|| format!("entry {} of `{}` does not read back", kept.seq, kept.session))?;
                 self.talk.apply(&kept.session, kept.seq, &entry);
+                self.background.apply(&kept.session, kept.at, &entry);
+                self.questions.apply(&kept.session, &entry);
+                self.regrets.apply(&kept.session, kept.seq, &entry);
                 self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }

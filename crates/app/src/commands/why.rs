@@ -13,8 +13,8 @@ use store::memory::Memory;
 
 /// Say what would be decided about a call, by which rule, and where that rule stands
 ///
-/// A shell line is taken apart, and each part explained. Paths that lead outside the project are asked about besides
-/// (`external_directory`).
+/// A shell line is taken apart, and each part explained. A path that leads outside the project needs leave for that
+/// besides (`external_directory`).
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The tool or the permission, such as `bash` or `edit`

@@ -17,7 +17,7 @@ fn starts(command: &'static str) -> World {
 }
 
 /// Looks until `there` says so.
-fn wait_for(what: &str, there: impl Fn() -> bool) {
+pub(crate) fn wait_for(what: &str, there: impl Fn() -> bool) {
     for _ in 0..2000 {
         if there() {
             return;

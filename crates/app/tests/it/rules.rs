@@ -1,9 +1,16 @@
 //! Rules as a person meets them: why something is decided, questions and their answers, and what "always" leaves behind.
 
+use crate::jobs::wait_for;
 use crate::{Done, World};
+use proto::{Action, Rule, SessionId};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Stdio;
+use store::Store;
+use store::sqlite::Sqlite;
 use testkit::{FakeModel, Reply};
 
 /// A model that runs one command and says what came of it.
@@ -56,6 +63,46 @@ fn why_names_the_rule_its_file_and_its_line() {
 }
 
 #[test]
+fn why_tells_of_the_leave_that_a_path_outside_needs() {
+    let world = World::new();
+    permit(&world, json!({ "*": "allow", "external_directory": { "*": "ask", "/usr/*": "allow" } }));
+    for (tool, pattern, action, outside) in [
+        ("bash", "cat src/claims.rs", "allow", None),
+        ("bash", "cat /etc/hostname", "ask", Some("/etc/*")),
+        ("bash", "ls > /etc/list", "ask", Some("/etc/*")),
+        ("bash", "ls /usr/share", "allow", Some("/usr/share/*")),
+        ("edit", "/etc/hostname", "ask", Some("/etc/*")),
+        ("read", "../../../../../../../../etc/hostname", "ask", Some("/etc/*")),
+        ("read", "src/claims.rs", "allow", None),
+    ] {
+        let said = world.convoke(["why", tool, pattern, "--json"]).code(0).json();
+        assert_eq!(said["action"], action, "{tool} {pattern}: {said}");
+        let parts = said["parts"].as_array().cloned().unwrap_or_default();
+        let elsewhere = parts.iter().find(|part| part["permission"] == "external_directory");
+        assert_eq!(elsewhere.map(|part| part["pattern"].as_str().unwrap()), outside, "{tool} {pattern}: {said}");
+        if action == "ask" {
+            assert_eq!(said["rule"]["permission"], "external_directory", "{tool} {pattern}: {said}");
+            assert!(said["reason"].as_str().unwrap().contains("external_directory"), "{tool} {pattern}: {said}");
+        }
+    }
+}
+
+#[test]
+fn why_sees_a_path_as_where_it_leads_and_knows_its_names() {
+    let world = World::new();
+    permit(&world, json!({ "read": { "*": "allow", "src/*": "deny" } }));
+    std::os::unix::fs::symlink("src", world.repo.path().join("link")).unwrap();
+    let whole = world.repo.path().join("src/claims.rs").display().to_string();
+    for path in ["src/claims.rs", "./src/claims.rs", "none/../src/claims.rs", "link/claims.rs", &whole] {
+        let said = world.convoke(["why", "read", path, "--json"]).code(0).json();
+        assert_eq!((&said["action"], &said["pattern"]), (&json!("deny"), &json!("src/claims.rs")), "{path}: {said}");
+    }
+    let said = world.convoke(["why", "webfetch", "http://localhost:3/", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["rule"]["permission"]), (&json!("deny"), &json!("private_network")), "{said}");
+    world.convoke(["why", "raed", "x"]).code(2).says("did you mean `read`");
+}
+
+#[test]
 fn an_answer_of_always_holds_in_the_project_until_it_is_taken_back() {
     let world = runs("ls > listed.txt");
     permit(&world, json!({ "bash": "ask", "edit": "ask" }));
@@ -88,6 +135,47 @@ fn an_answer_of_always_holds_in_the_project_until_it_is_taken_back() {
     std::fs::remove_file(world.repo.path().join("listed.txt")).unwrap();
     world.convoke(["run", "once more"]).code(0);
     assert!(!world.repo.path().join("listed.txt").exists(), "it is asked again, and nobody is there");
+}
+
+#[test]
+fn an_answer_of_always_that_a_kill_meets_is_kept_once_and_obeyed_once() {
+    for written in [false, true] {
+        let world = runs("echo made >> made.txt");
+        permit(&world, json!({ "bash": "ask" }));
+        let session = world.convoke(["run", "--json", "make it"]).code(0).lines()[0]["sessionId"].clone();
+        let run = waits_for_an_answer(&world, session.as_str().unwrap());
+        let ask = world.convoke(["approve", "--json"]).code(0).json()["asks"][0].clone();
+        let paths = config::Paths::under(world.home.path());
+        // Who answers is obeyed once this file can be written, and that is not before the kill.
+        let lock = File::create(paths.always().with_extension("lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let mut approve = world.start(["approve", "always"]);
+        wait_for("the answer", || unread(&paths, session.as_str().unwrap()));
+        approve.kill().unwrap();
+        approve.wait().unwrap();
+        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+        drop(lock);
+        if written {
+            // The kill came after the file, and before the commit that takes the answer.
+            let pattern = |pattern: &Value| Rule::new("bash", pattern.as_str().unwrap(), Action::Allow);
+            let rules: Vec<Rule> = ask["always"].as_array().unwrap().iter().map(pattern).collect();
+            config::keep_always(&paths, &world.repo.path().canonicalize().unwrap(), &rules).unwrap();
+        }
+        world.convoke(["wait", &run]).code(0);
+        assert_eq!(world.repo.read("made.txt"), "made\n", "written: {written}");
+        let kept = config::always(&paths);
+        assert_eq!(kept.iter().map(|one| one.pattern.as_str()).collect::<Vec<_>>(), ["echo *"], "written: {written}");
+        world.convoke(["run", "again"]).code(0);
+        assert_eq!(world.repo.read("made.txt"), "made\nmade\n", "nobody is asked any more");
+    }
+}
+
+/// Whether a session has a letter that it did not obey yet.
+fn unread(paths: &config::Paths, session: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = Sqlite::open_read(&paths.state).unwrap();
+    let row = runtime.block_on(store.session(&SessionId::parse(session).unwrap())).unwrap().unwrap();
+    row.pending > 0
 }
 
 /// Sends a prompt whose command is asked about, and waits until it is. Returns the run.

@@ -171,6 +171,90 @@ fn t29_nothing_a_repository_configures_for_git_is_executed() {
     assert_eq!(left, [script.parent().unwrap()], "something was executed");
 }
 
+/// Calls of every tool that changes files, and what they are about.
+fn changes(path: &str) -> Vec<(&'static str, Value)> {
+    let patch = format!("*** Begin Patch\n*** Add File: {path}.more\n+x\n*** End Patch");
+    vec![
+        ("write", json!({ "filePath": path, "content": "---\ndescription: x\n---\nx" })),
+        ("apply_patch", json!({ "patch": patch })),
+        ("bash", json!({ "command": format!("echo x > {path}") })),
+    ]
+}
+
+#[test]
+fn what_decides_what_runs_later_is_changed_by_no_tool_unasked() {
+    for path in
+        [".git/config", ".convoke/agents/build.md", "convoke.json", ".claude/settings.json", ".opencode/agents/a.md"]
+    {
+        // Leave for edits in general is none for these.
+        let world = world(obeys(changes(path)), json!({ "permission": { "edit": "allow" } }));
+        world.convoke(["run", "change it"]).code(0);
+        let told = told(&world);
+        assert_eq!(told.len(), 3, "{path}: {told:#?}");
+        for told in &told {
+            assert!(told.contains("Nobody is there to be asked"), "{path}: {told}");
+        }
+        assert!(!world.repo.path().join(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn whatever_is_allowed_plan_writes_no_settings_and_nothing_elsewhere() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let note = elsewhere.path().join("note.md").display().to_string();
+    let write = |path: &str| ("write", json!({ "filePath": path, "content": "x" }));
+    let calls = vec![write("note.md"), write(".convoke/agents/plan.md"), write(&note)];
+    let world = world(obeys(calls), json!({ "permission": "allow" }));
+    world.convoke(["run", "--agent", "plan", "plan it"]).code(0);
+    let told = told(&world);
+    assert!(told[0].contains("made"), "{told:#?}");
+    assert!(told[1].contains("the rules deny") && told[2].contains("the rules deny"), "{told:#?}");
+    assert!(!Path::new(&note).exists() && !world.repo.path().join(".convoke/agents").exists());
+}
+
+#[test]
+fn a_child_is_started_elsewhere_only_with_leave_to_go_there() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let spawn = json!({ "task": "look", "cwd": elsewhere.path(), "background": false });
+    let world =
+        world(obeys(vec![("sessions_spawn", spawn)]), json!({ "permission": { "external_directory": "deny" } }));
+    world.convoke(["run", "send somebody"]).code(0);
+    let told = told(&world);
+    assert!(told[0].contains("the rules deny `external_directory`"), "{told:#?}");
+    assert_eq!(world.convoke(["ps", "--json"]).code(0).json()["count"], 1);
+}
+
+#[test]
+fn a_secret_does_not_move_to_where_it_may_be_read() {
+    let patch = "*** Begin Patch\n*** Update File: secrets/key\n*** Move to: shown\n*** End Patch";
+    let world = world(
+        obeys(vec![
+            ("apply_patch", json!({ "patch": patch })),
+            ("edit", json!({ "filePath": "secrets/key", "oldString": "the", "newString": "a" })),
+        ]),
+        json!({ "permission": { "read": { "secrets/*": "deny" } } }),
+    );
+    world.repo.write("secrets/key", "the secret\n");
+    world.convoke(["run", "move it"]).code(0);
+    for told in told(&world) {
+        assert!(told.contains("the rules deny `read`") && !told.contains("secret\n"), "{told}");
+    }
+    assert_eq!(world.repo.read("secrets/key"), "the secret\n");
+}
+
+#[test]
+fn files_of_our_own_are_closed_to_whoever_works_above_them() {
+    let read = |path: &str| ("read", json!({ "filePath": path }));
+    let grep = ("grep", json!({ "pattern": "provider" }));
+    let write = ("write", json!({ "filePath": "config/scripts/x.script", "content": "x" }));
+    let world = world(obeys(vec![read("config/convoke.json"), write, grep]), json!({ "permission": "allow" }));
+    let home = world.home.path().to_str().unwrap().to_owned();
+    world.convoke(["run", "-C", &home, "look"]).code(0);
+    let told = told(&world);
+    assert!(told[0].contains("the rules deny") && told[1].contains("the rules deny"), "{told:#?}");
+    assert!(!told[2].contains("base_url"), "{told:#?}");
+}
+
 #[test]
 fn t44_nothing_we_make_can_be_read_by_others_whatever_the_umask() {
     let world = World::with(obeys(vec![

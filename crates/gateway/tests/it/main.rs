@@ -69,6 +69,7 @@ impl World {
             settings: session::Fixed::new(agents, Arc::new(models), "offline/plain"),
             limits: config::Limits::default(),
             processes: Arc::new(Reaper::new("/nonexistent".into(), Vec::new())),
+            private: Vec::new(),
             outputs: dir.path().join("outputs"),
             journal: dir.path().join("journal"),
             search: config::Search::default(),

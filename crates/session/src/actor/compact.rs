@@ -3,7 +3,7 @@
 //! Until that commit nothing has changed but that the wish is stored, so a crash anywhere in between leads to the same
 //! work again and to nothing twice.
 
-use super::runs::Ending;
+use super::runs::{Ending, keep};
 use super::{Actor, Outcome, Stop, Talk};
 use crate::compaction::{self, Standing, done};
 use crate::{fork, hidden};
@@ -185,7 +185,7 @@ impl Actor {
             auto: self.view.pending().is_none_or(|pending| pending.auto),
             summary: Some(summary[..summary.floor_char_boundary(most)].to_owned()),
             keeps_from: Some(keeps_from),
-            asked: asked.map(|asked| asked[..asked.floor_char_boundary(most)].to_owned()),
+            asked: asked.map(|asked| self.within(asked, most)),
             steps,
             standing: self.standing().await?,
             carried: Some(self.view.carried()),
@@ -208,6 +208,22 @@ impl Actor {
         // All is sent anew, so the system part can name the tools there are now.
         self.mind = None;
         Ok(())
+    }
+
+    /// A prompt that alone would fill the context: how it begins and ends, and where all of it can be read.
+    fn within(&self, prompt: String, most: usize) -> String {
+        if prompt.len() <= most {
+            return prompt;
+        }
+        let path = self.rt.final_words(&self.row.id).with_file_name(format!("{}-{}.prompt", self.row.id, self.row.seq));
+        let kept = match keep(&path, &prompt) {
+            Ok(()) => format!("all of it is in `{}`: read there what you need", path.display()),
+            Err(error) => {
+                tracing::warn!(session = %self.row.id, %error, "cannot keep a long prompt in a file");
+                "it is in the history of this session alone".to_owned()
+            }
+        };
+        compaction::shortened(&prompt, most, &kept)
     }
 
     /// What must not be lost, whatever the summary says.

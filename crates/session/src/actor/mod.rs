@@ -279,6 +279,7 @@ impl Actor {
                 Next::RunSubtask => self.dispatch_mentions().await?,
                 Next::Spent => self.end_broke().await?,
                 Next::Exhausted => self.end_exhausted().await?,
+                Next::Hopeless => self.end_hopeless().await?,
                 Next::Full => self.out_of_room().await?,
                 Next::Compact if self.compact().await? => return Ok(()),
                 Next::Conclude if self.think(think::Tools::Withheld).await? => return Ok(()),

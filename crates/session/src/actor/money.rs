@@ -50,6 +50,13 @@ impl Actor {
         let hint = "send the next prompt, which has steps of its own, or raise `steps` of the agent";
         self.end(Ending::error(Code::LimitBudget, &why, Some(hint))).await
     }
+
+    /// Ends a run whose model makes the same calls again and again, and does not hear that they are refused.
+    pub(super) async fn end_hopeless(&mut self) -> Result<(), Stop> {
+        let why = "the model repeated the same calls, was refused, and went on repeating them";
+        let hint = "say in the next prompt what it should do otherwise, or choose another model";
+        self.end(Ending::error(Code::Cycle, why, Some(hint))).await
+    }
 }
 
 fn since(used: Usage, before: Usage) -> Usage {

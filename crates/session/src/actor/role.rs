@@ -13,6 +13,7 @@ use rules::mode::Mode;
 use std::path::PathBuf;
 use std::sync::Arc;
 use store::Session;
+use tools::files::Inside;
 use tools::sandbox::{Confine, Reach};
 use tools::{AgentInfo, AnyTool, Audience};
 
@@ -28,11 +29,26 @@ pub(crate) struct Role {
     /// The repository that holds `dir`, or `dir` itself.
     pub(super) worktree: PathBuf,
     pub(super) toolbox: Arc<Toolbox>,
+    /// Directories of this program, and what of them may be read: saved outputs.
+    private: Vec<PathBuf>,
+    outputs: PathBuf,
     /// What holds in `dir`, as of when the role was taken.
     pub(crate) here: Arc<Here>,
 }
 
 impl Role {
+    /// What counts as inside of its place.
+    pub(crate) fn inside(&self) -> Inside<'_> {
+        Inside { dir: &self.dir, worktree: &self.worktree, outputs: &self.outputs }
+    }
+
+    /// Whether a file is one of this program's own: nobody who works here has any business there, whatever rules say.
+    pub(crate) fn is_ours(&self, permission: &str, pattern: &str) -> bool {
+        let is_file = matches!(permission, "read" | "edit" | "list");
+        let path = self.worktree.join(pattern);
+        is_file && self.private.iter().any(|private| path.starts_with(private)) && !path.starts_with(&self.outputs)
+    }
+
     /// An agent that is gone from the configuration falls back to the default one.
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
         let here = rt.here(&row.cwd);
@@ -60,7 +76,10 @@ impl Role {
         let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
         let (worktree, policy) = (project(&dir), Arc::new(policy));
-        Self { worktree, dir, toolbox, here, policy, mode, sandboxed, reach, profile }
+        // A project of somebody who keeps it there is no secret of ours.
+        let private = rt.private.iter().filter(|private| !worktree.starts_with(private)).cloned().collect();
+        let outputs = rt.outputs.clone();
+        Self { worktree, dir, toolbox, private, outputs, here, policy, mode, sandboxed, reach, profile }
     }
 
     /// What the commands of a session are kept in.
@@ -79,6 +98,9 @@ impl Role {
         if leaves_plan(self.mode, permission) {
             return Action::Ask;
         }
+        if self.is_ours(permission, pattern) {
+            return Action::Deny;
+        }
         let judge = |name: &str| self.mode.settle(permission, &self.policy.judge(permission, name));
         let others = self.other_names(permission, pattern);
         let said = others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min);
@@ -94,7 +116,7 @@ impl Role {
 
     /// The same after what a person answered with "always" before. A plan is never taken for granted.
     pub(super) fn judge_after(&self, always: &[Rule], permission: &str, pattern: &str) -> Action {
-        if permission == "plan_exit" {
+        if permission == "plan_exit" || self.is_ours(permission, pattern) {
             return self.judge(permission, pattern);
         }
         let judge = |name: &str| self.mode.settle(permission, &self.policy.judge_after(always, permission, name));

@@ -458,7 +458,7 @@ fn cut(text: String) -> String {
 }
 
 /// Whole or not at all, and for this user only.
-fn keep(path: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn keep(path: &Path, text: &str) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(path);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let draft = path.with_extension("tmp");

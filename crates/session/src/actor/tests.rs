@@ -40,6 +40,7 @@ fn runtime() -> Runtime {
         settings: Fixed::new(agents, Arc::new(models), "offline/plain"),
         limits: config::Limits::default(),
         processes: Arc::new(NoProcesses),
+        private: Vec::new(),
         outputs: std::env::temp_dir(),
         journal: std::env::temp_dir().join("convoke-test-journal"),
         between: Between::default(),

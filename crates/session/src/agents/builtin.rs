@@ -23,6 +23,7 @@ const DEFAULTS: &[(&str, &str, Action)] = &[
     ("doom_loop", "*", Ask),
     ("external_directory", "*", Ask),
     ("private_network", "*", Deny),
+    ("protected", "*", Ask),
     ("question", "*", Deny),
     ("plan_enter", "*", Deny),
     ("plan_exit", "*", Deny),
@@ -54,6 +55,9 @@ const BUILTIN: &[Builtin] = &[
             ("plan_exit", "*", Allow),
             ("edit", "*", Deny),
             ("edit", "*.md", Allow),
+            // Nowhere but in the project, and nothing that decides what runs.
+            ("edit", "/*", Deny),
+            ("protected", "*", Deny),
             ("enter_worktree", "*", Deny),
             ("exit_worktree", "remove*", Deny),
         ],

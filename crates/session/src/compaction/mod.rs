@@ -28,6 +28,17 @@ const SHORT: usize = 400;
 pub(crate) const PRUNED: &str =
     "[this output was left out to make room in the context: make the call again if you need it]";
 
+/// How a text begins and ends, in about `most` bytes, with a word about what is left out between.
+pub(crate) fn shortened(text: &str, most: usize, where_it_is: &str) -> String {
+    let (head, tail) = (text.floor_char_boundary(most / 2), text.ceil_char_boundary(text.len() - most / 2));
+    let left_out = tail - head;
+    format!(
+        "{}\n\n[… {left_out} bytes are left out here to make room; {where_it_is} …]\n\n{}",
+        &text[..head],
+        &text[tail..]
+    )
+}
+
 /// Room that was made.
 pub(crate) fn done(stored: &Stored) -> Option<&Compaction> {
     match &stored.entry {

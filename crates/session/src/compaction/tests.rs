@@ -183,3 +183,11 @@ fn the_opening_tells_the_summary_and_what_stands_beside_it() {
     "#);
     assert_eq!(Standing::default().text(), None);
 }
+
+#[test]
+fn a_prompt_that_is_too_long_keeps_its_beginning_and_its_end() {
+    let text = format!("first {} last", "ä".repeat(1_000));
+    let short = shortened(&text, 100, "it is elsewhere");
+    assert!(short.starts_with("first ä") && short.ends_with("ä last"), "{short}");
+    assert!(short.contains("bytes are left out") && short.contains("it is elsewhere") && short.len() < 300, "{short}");
+}

@@ -57,6 +57,19 @@ async fn rules_say_no_or_yes_for_good() {
 }
 
 #[tokio::test]
+async fn whoever_does_not_hear_the_no_is_stopped() {
+    let permission = vec![Rule::new("doom_loop", "*", Action::Deny)];
+    let agent = config::Agent { permission, ..config::Agent::default() };
+    let agents = BTreeMap::from([("build".to_owned(), agent)]);
+    let deaf = |_: &Received| Reply::calls([("list", json!({}))]);
+    let world = World::with(config::Limits::default(), agents, deaf).await;
+    let posted = world.prompt("look").await;
+    let end = world.end(&posted.run).await;
+    assert_eq!((end.outcome, end.code), (Some(Outcome::Error), Some(proto::Code::Cycle)));
+    assert_eq!(world.fake.count(), 7, "two looks, and five that were refused");
+}
+
+#[tokio::test]
 async fn it_is_remembered_across_a_restart_and_forgotten_with_the_run() {
     let mut world = World::new(circling(2)).await;
     let first = world.prompt("look").await;

@@ -178,6 +178,27 @@ async fn room_is_not_made_twice_without_progress_and_the_session_stays_usable() 
 }
 
 #[tokio::test]
+async fn a_prompt_that_fills_the_window_is_shortened_in_its_middle_and_kept_whole_in_a_file() {
+    let world = World::new(|received| match is_summary(received) {
+        true => Reply::text("## Goal\nshort"),
+        false => counted(received, Reply::text("done")),
+    })
+    .await;
+    let posted = start(&world, "small/m1", "begin").await;
+    world.end(&posted.run).await;
+    let prompt = format!("FIRST LINE {} LAST LINE: do it", "word ".repeat(40_000));
+    let run = say(&world, &posted.session.id, &prompt).await;
+    assert_eq!(run.outcome, Some(Outcome::Ok), "{run:?}");
+    let sent = text(&world.fake.last().unwrap());
+    assert!(
+        sent.contains("FIRST LINE") && sent.contains("LAST LINE: do it") && sent.contains("are left out here"),
+        "{sent}"
+    );
+    let file = sent.split("all of it is in `").nth(1).unwrap().split('`').next().unwrap();
+    assert_eq!(std::fs::read_to_string(file).unwrap(), prompt);
+}
+
+#[tokio::test]
 async fn a_window_that_not_even_a_summary_fits_ends_the_run() {
     let world = World::new(|received| match is_summary(received) {
         true => Reply::text("## Goal\nshort"),

@@ -258,6 +258,7 @@ fn runtime(
         settings: convoke_session::Fixed::new(agents, Arc::new(models), "fake/m1"),
         limits: limits.clone(),
         processes: processes.clone(),
+        private: Vec::new(),
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         journal: journal(),
         search: config::Search::default(),

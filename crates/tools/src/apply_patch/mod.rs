@@ -42,12 +42,11 @@ impl Tool for ApplyPatch {
     /// Every file it names. A patch that cannot be read names none, and is refused when it runs.
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
         let changes = patch::parse(&args.patch).unwrap_or_default();
-        let mut accesses = Vec::new();
-        for path in changes.iter().flat_map(Change::paths) {
-            let path = files::resolve(path, &cx.dir);
-            accesses.extend(files::accesses("edit", &path, Purpose::Write, cx));
-        }
-        accesses
+        let of = |change| {
+            let of_path = move |path| accesses(change, path, &files::resolve(path, &cx.dir), cx);
+            Change::paths(change).flat_map(of_path)
+        };
+        changes.iter().flat_map(of).collect()
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
@@ -55,14 +54,26 @@ impl Tool for ApplyPatch {
         // Resolved once: what is permitted here is what is touched below.
         let resolved = |path: &str| (path.to_owned(), files::resolve(path, &cx.dir));
         let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
-        for place in places.values() {
-            files::permitted(&files::accesses("edit", place, Purpose::Write, cx), cx)?;
-            cx.processes.give_way(place);
+        for change in &changes {
+            for path in change.paths() {
+                files::permitted(&accesses(change, path, &places[path], cx), cx)?;
+                cx.processes.give_way(&places[path]);
+            }
         }
         let (seen, page, worktree) = (Arc::clone(&cx.files), cx.page(), cx.worktree.clone());
         let apply = move || apply(&changes, &places, &worktree, &seen, &page);
         let (text, facts) = files::blocking("apply_patch", apply).await?;
         Ok(Output::text(text).with(&facts))
+    }
+}
+
+/// What one file of a change asks for.
+fn accesses(change: &Change, path: &str, place: &Path, cx: &ToolCx) -> Vec<Access> {
+    match change {
+        Change::Update { path: of, .. } if of == path => files::changes(place, cx),
+        Change::Add { .. } | Change::Delete { .. } | Change::Update { .. } => {
+            files::accesses("edit", place, Purpose::Write, cx)
+        }
     }
 }
 

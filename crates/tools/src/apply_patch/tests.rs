@@ -62,3 +62,12 @@ fn every_file_it_names_is_asked_for() {
     assert_eq!(asked.iter().filter(|asked| asked.starts_with("edit ")).count(), 3, "{asked:?}");
     assert!(asked.iter().any(|asked| asked.starts_with("external_directory ")), "{asked:?}");
 }
+
+#[test]
+fn what_is_changed_or_moved_is_read_as_well() {
+    let place = Place::new();
+    let patch = "*** Begin Patch\n*** Update File: .env\n*** Move to: shown\n*** Delete File: old\n*** Add File: new\n+x\n\
+                 *** End Patch";
+    let asks = place.asks(&ApplyPatch, json!({ "patch": patch }));
+    assert_eq!(asks, ["edit .env", "read .env", "edit shown", "edit old", "edit new"]);
+}

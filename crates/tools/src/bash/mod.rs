@@ -5,6 +5,8 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
+pub use reach::accesses;
+
 use crate::files::{self, Purpose};
 use crate::process::{self, Command, Finished};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
@@ -69,7 +71,7 @@ impl Tool for Bash {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let mut accesses = reach::accesses(&args.command, &args.dir(cx), cx);
+        let mut accesses = accesses(&args.command, &args.dir(cx), cx.into(), cx.processes.env());
         let dir = files::outside(&args.dir(cx), Purpose::Write, cx);
         accesses.extend(dir.filter(|access| !accesses.contains(access)));
         accesses

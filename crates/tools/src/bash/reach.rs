@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use rules::shell::{self, Kind, Line, Want};
 
 use super::prefix;
-use crate::files::{self, Purpose};
-use crate::{Access, ToolCx};
+use crate::Access;
+use crate::files::{self, Inside, Purpose};
 
-pub(super) fn accesses(command: &str, dir: &Path, cx: &ToolCx) -> Vec<Access> {
+/// `env` is what the command finds in its environment.
+pub fn accesses(command: &str, dir: &Path, inside: Inside<'_>, env: &[(String, String)]) -> Vec<Access> {
     let line = shell::read(command.trim());
-    let place = Place { dirs: dirs(&line, dir), cx };
+    let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.as_str());
+    let place = Place { dirs: dirs(&line, dir), inside, home };
     let mut accesses: Vec<Access> = Vec::new();
     let mut add = |access: Access| {
         if !accesses.contains(&access) {
@@ -27,6 +29,7 @@ pub(super) fn accesses(command: &str, dir: &Path, cx: &ToolCx) -> Vec<Access> {
     }
     for want in &line.wants {
         place.outside(want).into_iter().for_each(&mut add);
+        place.protected(want).into_iter().for_each(&mut add);
     }
     accesses
 }
@@ -39,7 +42,8 @@ fn dirs(line: &Line, dir: &Path) -> Vec<PathBuf> {
 
 struct Place<'a> {
     dirs: Vec<PathBuf>,
-    cx: &'a ToolCx,
+    inside: Inside<'a>,
+    home: Option<&'a str>,
 }
 
 impl Place<'_> {
@@ -50,7 +54,7 @@ impl Place<'_> {
             let pattern = format!("{sign} {}", want.source);
             return Access::new("bash", &pattern).always(&pattern);
         }
-        Access::new(want.permission(), files::relative(&self.resolve(&want.text, &self.dirs[0]), &self.cx.worktree))
+        Access::new(want.permission(), files::relative(&self.resolve(&want.text, &self.dirs[0]), self.inside.worktree))
     }
 
     /// Directories elsewhere that the words of a command, or a redirection, lead to.
@@ -64,12 +68,17 @@ impl Place<'_> {
         };
         let at = |word: &str| self.dirs.iter().map(|dir| self.resolve(word, dir)).collect::<Vec<_>>();
         let paths = words.into_iter().flat_map(at).filter(|path| exists_somewhere(path));
-        paths.filter_map(|path| files::outside(&path, purpose, self.cx)).collect()
+        paths.filter_map(|path| files::outside(&path, purpose, self.inside)).collect()
+    }
+
+    /// A redirection into a file that decides what runs later.
+    fn protected(&self, want: &Want) -> Option<Access> {
+        let writes = want.kind == Kind::Edit && !want.open;
+        writes.then(|| files::protected(&self.resolve(&want.text, &self.dirs[0]), self.inside.worktree)).flatten()
     }
 
     fn resolve(&self, word: &str, dir: &Path) -> PathBuf {
-        let home = self.cx.processes.env().iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.clone());
-        match (word.strip_prefix('~'), home) {
+        match (word.strip_prefix('~'), self.home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
                 files::resolve(format!("{home}{rest}"), dir)
             }

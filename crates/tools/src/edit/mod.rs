@@ -4,7 +4,7 @@ mod replace;
 #[cfg(test)]
 mod tests;
 
-use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::files::{self, MAX_EDITED, Seen, Stamp, State, Text};
 use crate::journal::Page;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
 use async_trait::async_trait;
@@ -53,12 +53,12 @@ impl Tool for Edit {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        files::accesses("edit", &files::resolve(&args.file_path, &cx.dir), Purpose::Write, cx)
+        files::changes(&files::resolve(&args.file_path, &cx.dir), cx)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
-        files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
+        files::permitted(&files::changes(&path, cx), cx)?;
         let (seen, page, shown) = (Arc::clone(&cx.files), cx.page(), files::relative(&path, &cx.worktree));
         let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen, &page)).await?;
         Ok(Output::text(text).with(&facts))

@@ -74,5 +74,5 @@ async fn what_cannot_be_edited_is_told() {
     assert!(edit("blob").await.contains("not UTF-8"));
     assert!(edit("missing").await.contains("does not exist"));
     let input = json!({"filePath": "src/a.rs", "oldString": "a", "newString": "b"});
-    assert_eq!(place.asks(&Edit, input), ["edit src/a.rs"]);
+    assert_eq!(place.asks(&Edit, input), ["edit src/a.rs", "read src/a.rs"]);
 }

@@ -59,11 +59,26 @@ pub enum Purpose {
     Write,
 }
 
+/// What counts as inside of a session's place.
+#[derive(Debug, Clone, Copy)]
+pub struct Inside<'a> {
+    pub dir: &'a Path,
+    pub worktree: &'a Path,
+    pub outputs: &'a Path,
+}
+
+impl<'a> From<&'a ToolCx> for Inside<'a> {
+    fn from(cx: &'a ToolCx) -> Self {
+        Self { dir: &cx.dir, worktree: &cx.worktree, outputs: &cx.outputs }
+    }
+}
+
 /// The further access to ask for when a resolved path is outside of the session's directory and worktree.
-pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
+pub fn outside<'a>(path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Option<Access> {
+    let inside = inside.into();
     // What was saved for the model to read later needs no asking.
-    let saved = purpose == Purpose::Read && path.starts_with(&cx.outputs);
-    if saved || path.starts_with(&cx.dir) || path.starts_with(&cx.worktree) {
+    let saved = purpose == Purpose::Read && path.starts_with(inside.outputs);
+    if saved || path.starts_with(inside.dir) || path.starts_with(inside.worktree) {
         return None;
     }
     let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
@@ -72,10 +87,40 @@ pub fn outside(path: &Path, purpose: Purpose, cx: &ToolCx) -> Option<Access> {
 }
 
 /// All that touching a resolved path asks for: the permission itself, and leave to go outside.
-pub fn accesses(permission: &str, path: &Path, purpose: Purpose, cx: &ToolCx) -> Vec<Access> {
-    let mut accesses = vec![Access::new(permission, relative(path, &cx.worktree))];
-    accesses.extend(outside(path, purpose, cx));
+pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Vec<Access> {
+    let inside = inside.into();
+    let mut accesses = vec![Access::new(permission, relative(path, inside.worktree))];
+    accesses.extend(outside(path, purpose, inside));
+    if purpose == Purpose::Write {
+        accesses.extend(protected(path, inside.worktree));
+    }
     accesses
+}
+
+/// All that changing a file asks for which is there: what it holds is shown by the way, or goes on under another name.
+pub(crate) fn changes(path: &Path, cx: &ToolCx) -> Vec<Access> {
+    let mut accesses = accesses("edit", path, Purpose::Write, cx);
+    accesses.push(Access::new("read", relative(path, &cx.worktree)));
+    accesses
+}
+
+/// Folders whose files decide what runs later: settings, agents, hooks. A sandbox keeps commands from changing them.
+const DECIDING: [&str; 4] = [".git", ".convoke", ".claude", ".opencode"];
+const SETTINGS: [&str; 2] = ["convoke.json", "convoke.jsonc"];
+
+/// The further access to ask for when a resolved path is one that decides what runs later.
+pub fn protected(path: &Path, worktree: &Path) -> Option<Access> {
+    let below = path.strip_prefix(worktree).unwrap_or(path);
+    let parts: Vec<&str> = below.iter().map(|part| part.to_str().unwrap_or_default()).collect();
+    // Worktrees of other sessions hold ordinary files.
+    let tree = parts.windows(2).position(|pair| DECIDING.contains(&pair[0]) && pair[1] == "worktrees");
+    let parts = &parts[tree.filter(|at| parts[*at] != ".git").map_or(0, |at| parts.len().min(at + 3))..];
+    let named = parts.last().is_some_and(|name| SETTINGS.contains(name));
+    let decides = named || parts.iter().any(|part| DECIDING.contains(part));
+    decides.then(|| {
+        let pattern = relative(path, worktree);
+        Access::new("protected", &pattern).always(pattern)
+    })
 }
 
 /// Whether a path that was resolved just now is one this call may touch. What was judged when the call was made may have
@@ -191,6 +236,38 @@ mod tests {
     use super::*;
     use crate::testing::Place;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_that_decide_what_runs_later_are_asked_for_by_a_name_of_their_own() {
+        let place = Place::new();
+        let protected = |path: &str| protected(&place.dir().join(path), place.dir()).map(|access| access.pattern);
+        for path in [
+            ".git",
+            ".git/config",
+            "sub/.git/hooks/pre-commit",
+            ".git/worktrees/one/config.worktree",
+            ".convoke/agents/a.md",
+            "sub/.convoke/convoke.json",
+            "convoke.json",
+            "sub/convoke.jsonc",
+            ".claude/settings.json",
+            ".opencode/agents/a.md",
+            ".convoke/worktrees/one/.git",
+            ".convoke/worktrees/one/convoke.json",
+            "/home/me/.convoke/agents/a.md",
+        ] {
+            assert!(protected(path).is_some(), "{path}");
+        }
+        for path in
+            ["src/a.rs", ".gitignore", ".github/workflows/a.yml", "AGENTS.md", ".convoke/worktrees/one/src/a.rs"]
+        {
+            assert_eq!(protected(path), None, "{path}");
+        }
+        // A worktree is where its files are, wherever it lies.
+        let tree = place.dir().join(".convoke/worktrees/one");
+        assert!(super::protected(&tree.join("a.rs"), &tree).is_none());
+        assert!(super::protected(&tree.join(".git"), &tree).is_some());
+    }
 
     #[test]
     fn paths_are_resolved_before_anyone_judges_them() {

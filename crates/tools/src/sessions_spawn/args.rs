@@ -226,6 +226,10 @@ impl Args {
         self.agent_id.as_deref().map(str::to_ascii_lowercase)
     }
 
+    pub(super) fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
     pub(super) fn mode(&self) -> Mode {
         self.mode.unwrap_or(if self.thread { Mode::Session } else { Mode::Run })
     }

@@ -2,6 +2,7 @@
 
 mod args;
 
+use crate::files::{self, Purpose};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, Waited, answer};
 use args::Args;
 use async_trait::async_trait;
@@ -34,16 +35,20 @@ impl Tool for SessionsSpawn {
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
         let agent = args.agent().unwrap_or_else(|| cx.directory.owner());
-        vec![Access::new("sessions_spawn", &agent), Access::new("task", &agent).always(&agent)]
+        let mut accesses = vec![Access::new("sessions_spawn", &agent), Access::new("task", &agent).always(&agent)];
+        accesses.extend(elsewhere(args, cx));
+        accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let mode = args.mode();
+        let elsewhere = elsewhere(&args, cx);
         let request = match args.request() {
             Ok(request) => request,
             Err(args::Problem::Malformed(what)) => return Err(Error::Tell(what)),
             Err(args::Problem::Refused(error)) => return Ok(answer::refused(&error)),
         };
+        files::permitted(elsewhere.as_slice(), cx)?;
         let waits = request.waits;
         let child = match cx.spawner.spawn(request).await {
             Ok(child) => child,
@@ -86,5 +91,29 @@ impl Tool for SessionsSpawn {
 
     fn give_up(&self, _: Args, _: &Waiting) -> Output {
         Output::text("the session is still at work; its answer reaches you as a message").failed()
+    }
+}
+
+/// Where the child is to work is its place to read and write: elsewhere takes the leave that going there takes.
+fn elsewhere(args: &Args, cx: &ToolCx) -> Option<Access> {
+    let dir = files::resolve(args.cwd()?, &cx.dir);
+    files::outside(&dir, Purpose::Write, cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Place;
+
+    #[test]
+    fn a_child_elsewhere_asks_for_leave_to_go_there() {
+        let (place, other) = (Place::new(), Place::new());
+        place.file("sub/a", "x");
+        let asks = |cwd: &str| place.asks(&SessionsSpawn, json!({ "task": "t", "agentId": "general", "cwd": cwd }));
+        assert_eq!(asks("sub").len(), 2);
+        let leave = format!("external_directory {}/*", other.dir().display());
+        assert_eq!(asks(other.dir().to_str().unwrap())[2], leave);
+        std::os::unix::fs::symlink(other.dir(), place.dir().join("way")).unwrap();
+        assert_eq!(asks("way")[2], leave);
     }
 }

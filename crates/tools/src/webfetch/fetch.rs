@@ -40,6 +40,8 @@ impl Names for System {
 pub(super) struct Ways<'a> {
     pub(super) names: &'a dyn Names,
     pub(super) is_public: fn(IpAddr) -> bool,
+    /// What the rules say to an address that the first one leads to.
+    pub(super) may: &'a (dyn Fn(&Url) -> Result<(), Error> + Send + Sync),
 }
 
 pub(super) struct Page {
@@ -78,6 +80,7 @@ pub(super) async fn get(first: Url, ways: &Ways<'_>) -> Result<Page, Error> {
         let Some(next) = next.and_then(|next| next.to_str().ok()) else { return read(url, response).await };
         let next = url.join(next).map_err(|error| Error::tell(format!("it leads to no address: {error}")))?;
         url = address(next.as_str()).map_err(|why| Error::tell(format!("it leads elsewhere: {why}")))?;
+        (ways.may)(&url)?;
     }
     Err(Error::tell(format!("it leads on and on: more than {HOPS} times")))
 }

@@ -6,6 +6,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use crate::files;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
 use async_trait::async_trait;
 use fetch::{Page, System, Ways};
@@ -58,21 +59,15 @@ impl Tool for WebFetch {
         Spec::of::<Args>("webfetch", include_str!("prompt.md")).again().aliases(&["WebFetch"])
     }
 
-    /// The address, and the host by itself when it says that it is not out in the open.
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
-        let Ok(url) = fetch::address(&args.url) else { return vec![Access::new("webfetch", args.url.trim())] };
-        let host = url.host_str().unwrap_or_default().to_owned();
-        let mut accesses = vec![Access::new("webfetch", url.as_str()).always(&host)];
-        if url.host().is_some_and(|host| guard::is_private(&host)) {
-            accesses.push(Access::new("private_network", &host).always(&host));
-        }
-        accesses
+        accesses(&args.url)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let url = fetch::address(&args.url).map_err(Error::tell)?;
         let limit = Duration::from_secs(args.timeout.unwrap_or(USUAL).clamp(1, LONGEST));
-        let ways = Ways { names: &System, is_public: guard::is_public };
+        let may = |url: &url::Url| files::permitted(&accesses(url.as_str()), cx);
+        let ways = Ways { names: &System, is_public: guard::is_public, may: &may };
         let page = tokio::select! {
             () = cx.cancel.cancelled() => return Err(Error::Cancelled),
             page = tokio::time::timeout(limit, fetch::get(url, &ways)) => page,
@@ -80,6 +75,17 @@ impl Tool for WebFetch {
         let page = page.map_err(|_| Error::tell(format!("it took longer than {} s", limit.as_secs())))??;
         shown(page, args.format, cx).await
     }
+}
+
+/// The address, and the host by itself when it says that it is not out in the open.
+pub fn accesses(address: &str) -> Vec<Access> {
+    let Ok(url) = fetch::address(address) else { return vec![Access::new("webfetch", address.trim())] };
+    let host = url.host_str().unwrap_or_default().to_owned();
+    let mut accesses = vec![Access::new("webfetch", url.as_str()).always(&host)];
+    if url.host().is_some_and(|host| guard::is_private(&host)) {
+        accesses.push(Access::new("private_network", &host).always(&host));
+    }
+    accesses
 }
 
 async fn shown(page: Page, format: Format, cx: &ToolCx) -> Result<Output, Error> {

@@ -60,7 +60,27 @@ fn is_outside(address: IpAddr) -> bool {
 }
 
 async fn get(url: &str, names: &Flips) -> Result<fetch::Page, crate::Error> {
-    fetch::get(Url::parse(url).unwrap(), &Ways { names, is_public: is_outside }).await
+    fetch::get(Url::parse(url).unwrap(), &Ways { names, is_public: is_outside, may: &|_| Ok(()) }).await
+}
+
+/// Leave for whatever is on one port.
+struct OnPort(u16);
+
+impl crate::door::Leave for OnPort {
+    fn has(&self, permission: &str, pattern: &str) -> bool {
+        permission != "webfetch" || pattern.contains(&format!(":{}/", self.0))
+    }
+}
+
+#[tokio::test]
+async fn where_a_page_leads_is_judged_by_the_rules_too() {
+    let (secret, asked) = server("127.0.0.1:0", page("text/plain", "secret")).await;
+    let (place, _) = server("127.0.0.1:0", redirect(&format!("http://{secret}/"))).await;
+    let cx = crate::ToolCx { leave: Arc::new(OnPort(place.port())), ..Place::new().cx() };
+    let input = serde_json::value::to_raw_value(&json!({ "url": format!("http://{place}/") })).unwrap();
+    let error = crate::AnyTool::run(&WebFetch, &input, &cx).await.err().unwrap().to_string();
+    assert!(error.contains("no leave for `webfetch`") && error.contains(&secret.to_string()), "{error}");
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
