@@ -15,6 +15,7 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
     ("gnuplot", &["--version"]),
     ("groovy", &["--version"]),
     ("guile", &["--version"]),
+    ("ipython", PYTHON),
     ("irb", &[]),
     ("jshell", &[]),
     ("julia", &["--version"]),
@@ -96,7 +97,7 @@ pub(super) fn check(harmless: &[&str], rest: &[Word]) -> Result<(), Opaque> {
 }
 
 /// A module is a program in a file, unless it takes another one; `coverage run -m` is followed by one more.
-fn module(rest: &[Word]) -> Result<(), Opaque> {
+pub(super) fn module(rest: &[Word]) -> Result<(), Opaque> {
     let names = std::iter::once(0).chain((1..rest.len()).filter(|at| rest[at - 1].text == "-m"));
     let runs = |word: &Word| {
         let package = word.text.split('.').next().unwrap_or_default();

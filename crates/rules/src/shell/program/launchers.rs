@@ -25,8 +25,12 @@ const LAUNCHERS: &[(&str, &[&str])] = &[
     ("rustup", &["run"]),
     ("rye", &["run"]),
     ("uv", &["run"]),
-    ("yarn", &["dlx", "exec"]),
+    ("yarn", &["dlx", "exec", "node"]),
 ];
+
+/// The same on another machine, whose options nobody knows here.
+const ELSEWHERE: &[(&str, &[&str])] =
+    &[("docker", &["exec", "run"]), ("kubectl", &["exec", "run"]), ("podman", &["exec", "run"]), ("vagrant", &["ssh"])];
 
 /// Run what follows them.
 const BARE: &[&str] = &["bunx", "npx", "pnpx", "uvx"];
@@ -128,7 +132,6 @@ const PLAIN: &[&str] = &[
     "mkfifo",
     "mktemp",
     "mv",
-    "mvn",
     "nl",
     "nproc",
     "od",
@@ -150,7 +153,6 @@ const PLAIN: &[&str] = &[
     "rev",
     "rm",
     "rmdir",
-    "rustc",
     "seq",
     "sha1sum",
     "sha256sum",
@@ -203,7 +205,7 @@ const PLAIN: &[&str] = &[
 
 /// Every program that is known here.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    LAUNCHERS.iter().map(|(name, _)| *name).chain(BARE.iter().chain(PLAIN).copied())
+    LAUNCHERS.iter().chain(ELSEWHERE).map(|(name, _)| *name).chain(BARE.iter().chain(PLAIN).copied())
 }
 
 /// The words of a command among which there may be another one.
@@ -217,7 +219,16 @@ pub(in super::super) fn inside(words: &[Word]) -> Vec<Word> {
             let values = rest.iter().filter_map(|word| word.text.split_once('='));
             values.flat_map(|(_, value)| value.split_whitespace().map(Word::known)).collect()
         }
-        Some(name) => launched(name, rest).map_or_else(Vec::new, |at| rest[at..].to_vec()),
+        // A copy of a program does what the program does.
+        Some("cp" | "install" | "ln" | "mv") => {
+            let is_program = |word: &&Word| word.text.rsplit_once('/').is_some_and(|(dir, _)| dir.ends_with("bin"));
+            rest.iter().filter(is_program).cloned().collect()
+        }
+        Some("ssh") => rest.iter().flat_map(|word| word.text.split_whitespace().map(Word::known)).collect(),
+        Some(name) => {
+            let at = launched(name, rest).or_else(|| follows(ELSEWHERE, name, rest));
+            at.map_or_else(Vec::new, |at| rest[at..].to_vec())
+        }
     }
 }
 
@@ -226,7 +237,11 @@ pub(super) fn launched(name: &str, rest: &[Word]) -> Option<usize> {
     if BARE.contains(&name) {
         return Some(0);
     }
-    let (_, words) = LAUNCHERS.iter().find(|(known, _)| *known == name)?;
+    follows(LAUNCHERS, name, rest)
+}
+
+fn follows(list: &[(&str, &[&str])], name: &str, rest: &[Word]) -> Option<usize> {
+    let (_, words) = list.iter().find(|(known, _)| *known == name)?;
     rest.iter().position(|word| words.contains(&word.text.as_str())).map(|at| at + 1)
 }
 

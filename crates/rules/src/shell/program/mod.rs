@@ -139,8 +139,8 @@ const ALWAYS_OPAQUE: &[&str] = &[
 
 /// Looked at by name in [`Reader::program`].
 const NAMED: &[&str] = &[
-    "awk", "fd", "fdfind", "find", "gawk", "gfind", "git", "gsed", "less", "man", "mariadb", "mawk", "more", "mosh",
-    "most", "mysql", "nano", "nawk", "psql", "scp", "sed", "sftp", "sqlite3", "ssh", "tee",
+    "awk", "coverage", "fd", "fdfind", "find", "gawk", "gfind", "git", "gsed", "less", "man", "mariadb", "mawk",
+    "more", "mosh", "most", "mysql", "nano", "nawk", "psql", "scp", "sed", "sftp", "sqlite3", "ssh", "tee",
 ];
 
 impl Reader<'_> {
@@ -176,6 +176,7 @@ impl Reader<'_> {
             "gh" if rest.first().is_some_and(|word| matches!(word.text.as_str(), "alias" | "extension")) => {
                 Err("it runs what it is told")
             }
+            "coverage" => interpreters::module(rest),
             "tee" => self.writes(rest),
             "less" | "more" | "most" | "man" | "nano" => pager(rest),
             "ssh" | "scp" | "sftp" | "mosh" => remote(rest),
