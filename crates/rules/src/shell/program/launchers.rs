@@ -43,8 +43,6 @@ const PLAIN: &[&str] = &[
     "[",
     "[[",
     ":",
-    "ack",
-    "ag",
     "apk",
     "apropos",
     "apt-cache",
@@ -80,7 +78,6 @@ const PLAIN: &[&str] = &[
     "disown",
     "dnf",
     "dotnet",
-    "dpkg",
     "du",
     "echo",
     "egrep",
@@ -107,7 +104,6 @@ const PLAIN: &[&str] = &[
     "head",
     "help",
     "helm",
-    "hg",
     "history",
     "host",
     "hostname",
@@ -165,7 +161,6 @@ const PLAIN: &[&str] = &[
     "strings",
     "stty",
     "sum",
-    "svn",
     "sync",
     "systemctl",
     "tac",
@@ -242,7 +237,10 @@ pub(super) fn launched(name: &str, rest: &[Word]) -> Option<usize> {
 
 fn follows(list: &[(&str, &[&str])], name: &str, rest: &[Word]) -> Option<usize> {
     let (_, words) = list.iter().find(|(known, _)| *known == name)?;
-    rest.iter().position(|word| words.contains(&word.text.as_str())).map(|at| at + 1)
+    // `x` alone is short for one of them only where they begin.
+    let elsewhere = |at: usize| at > 0 && rest[at].text == "x" && !rest[0].text.starts_with('-');
+    let found = (0..rest.len()).find(|at| words.contains(&rest[*at].text.as_str()) && !elsewhere(*at));
+    found.map(|at| at + 1)
 }
 
 /// The command a launcher runs, if it is one. An option before it may have a value, so where it begins is not known.
@@ -253,8 +251,8 @@ pub(super) fn command<'w>(name: &str, rest: &'w [Word]) -> Option<Result<&'w [Wo
     }
     // A directory, or a toolchain.
     let inner = if matches!(name, "direnv" | "rustup") { inner.get(1..)? } else { inner };
-    let first = inner.first()?;
-    let known = !first.open && !first.glob && !first.text.starts_with('-');
+    // Without a command some run a shell.
+    let known = inner.first().is_some_and(|word| !word.open && !word.glob && !word.text.starts_with('-'));
     Some(if known { Ok(inner) } else { Err("where the command inside begins is not known") })
 }
 

@@ -42,6 +42,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "compgen",
     "complete",
     "coproc",
+    "coreutils",
     "cpulimit",
     "crontab",
     "dbus-run-session",
@@ -59,6 +60,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "fc",
     "firejail",
     "flock",
+    "ftp",
     "fzf",
     "gdb",
     "gimp",
@@ -107,6 +109,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "script",
     "setarch",
     "setpriv",
+    "sftp",
     "sg",
     "socat",
     "source",
@@ -117,7 +120,9 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "systemd-inhibit",
     "systemd-run",
     "tclsh",
+    "telnet",
     "tmux",
+    "tnftp",
     "trap",
     "uname26",
     "unshare",
@@ -140,7 +145,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
 /// Looked at by name in [`Reader::program`].
 const NAMED: &[&str] = &[
     "awk", "coverage", "fd", "fdfind", "find", "gawk", "gfind", "git", "gsed", "less", "man", "mariadb", "mawk",
-    "more", "mosh", "most", "mysql", "nano", "nawk", "psql", "scp", "sed", "sftp", "sqlite3", "ssh", "tee",
+    "more", "mosh", "most", "mysql", "nano", "nawk", "psql", "scp", "sed", "sqlite3", "ssh", "tee",
 ];
 
 impl Reader<'_> {
@@ -179,7 +184,7 @@ impl Reader<'_> {
             "coverage" => interpreters::module(rest),
             "tee" => self.writes(rest),
             "less" | "more" | "most" | "man" | "nano" => pager(rest),
-            "ssh" | "scp" | "sftp" | "mosh" => remote(rest),
+            "ssh" | "scp" | "mosh" => remote(rest),
             _ if builtins::NAMES.contains(&name) => builtins::check(name, rest),
             _ if name.starts_with("git-") => {
                 let words: Vec<Word> = [Word::known(&name[4..])].into_iter().chain(rest.iter().cloned()).collect();
@@ -204,7 +209,29 @@ impl Reader<'_> {
 /// The same command as a person would name it, for rules that forbid.
 pub(super) fn in_other_words(words: &[Word]) -> Vec<String> {
     let name = base(&words[0].text);
-    if name == "git" || name.starts_with("git-") { git::in_other_words(name, words) } else { Vec::new() }
+    if name == "git" || name.starts_with("git-") { git::in_other_words(name, words) } else { run_from_file(words) }
+}
+
+/// `deploy x` for `bash ./deploy x`, and `pip install` for `python3 -m pip install`.
+fn run_from_file(words: &[Word]) -> Vec<String> {
+    let Some(name) = known(&words[0].text) else { return Vec::new() };
+    let is_shell = shells::NAMES.contains(&name);
+    if !is_shell && interpreters::find(name).is_none() {
+        return Vec::new();
+    }
+    let is_option = |word: &&Word| word.text.starts_with(['-', '+']);
+    let rest = &words[1..];
+    let options = rest.iter().take_while(is_option).count();
+    // A program in one of its words is no file.
+    let takes_one = if is_shell { "c" } else { "cepr" };
+    let inline = |word: &Word| word.text.contains(|c| takes_one.contains(c)) && !word.text.starts_with("--");
+    if rest[..options].iter().any(inline) || options == rest.len() {
+        return Vec::new();
+    }
+    let said: Vec<&str> = rest[options..].iter().map(|word| word.text.as_str()).collect();
+    let as_written = said.join(" ");
+    let as_named = as_written[said[0].len() - base(said[0]).len()..].to_owned();
+    vec![as_written, as_named]
 }
 
 /// The name of a program, if what it does with its words is known here.

@@ -4,10 +4,14 @@ use super::super::read::Opaque;
 use super::super::word::Word;
 
 /// Names by their beginning.
-const BEGIN: &[&str] = &["BASH_", "DYLD_", "GIT_", "LD_", "PERL", "PYTHON", "RSYNC_", "npm_config_"];
+const BEGIN: &[&str] =
+    &["BASH_", "DYLD_", "GIT_", "LD_", "LUA_", "NPM_CONFIG_", "PERL", "PYTHON", "RSYNC_", "npm_config_"];
 
 /// Names by their end.
-const END: &[&str] = &["ASKPASS", "EDITOR", "PAGER", "_RUNNER", "_LINKER", "_WRAPPER", "_JAVA_OPTIONS"];
+const END: &[&str] = &["ASKPASS", "EDITOR", "PAGER", "_LAUNCHER", "_LINKER", "_RUNNER", "_WRAPPER", "_JAVA_OPTIONS"];
+
+/// The shell works out what these are set to.
+const NUMBERS: &[&str] = &["HISTCMD", "OPTIND", "RANDOM", "SRANDOM"];
 
 const NAMES: &[&str] = &[
     "BASHOPTS",
@@ -16,12 +20,20 @@ const NAMES: &[&str] = &[
     "CARGO_BUILD_RUSTC",
     "CARGO_BUILD_RUSTDOC",
     "CARGO_HOME",
+    "CCACHE_PREFIX",
     "CDPATH",
     "COMPILER_PATH",
+    "CVS_RSH",
+    "DOTNET_STARTUP_HOOKS",
+    "ELIXIR_ERL_OPTIONS",
     "ENV",
+    "ERL_AFLAGS",
+    "ERL_FLAGS",
     "GCC_EXEC_PREFIX",
     "GCONV_PATH",
     "GNUMAKEFLAGS",
+    "HGMERGE",
+    "HGRCPATH",
     "HOME",
     "IFS",
     "JAVA_TOOL_OPTIONS",
@@ -33,7 +45,10 @@ const NAMES: &[&str] = &[
     "MFLAGS",
     "NODE_OPTIONS",
     "NODE_PATH",
+    "OPENSSL_CONF",
     "PATH",
+    "PHPRC",
+    "PHP_INI_SCAN_DIR",
     "PROMPT_COMMAND",
     "PS0",
     "PS1",
@@ -45,8 +60,12 @@ const NAMES: &[&str] = &[
     "RUBYSHELL",
     "RUSTC",
     "RUSTDOC",
+    "R_ENVIRON",
+    "R_PROFILE",
+    "R_PROFILE_USER",
     "SHELL",
     "SHELLOPTS",
+    "SVN_SSH",
     "TAR_OPTIONS",
     "VISUAL",
     "XDG_CONFIG_HOME",
@@ -75,7 +94,9 @@ pub(super) fn redirects(name: &str, value: Option<&str>) -> bool {
     if HARMLESS.contains(&name) || name.starts_with("GIT_AUTHOR_") || name.starts_with("GIT_COMMITTER_") {
         return false;
     }
+    let is_number = |value: &str| value.bytes().all(|byte| byte.is_ascii_digit());
     match value {
+        _ if NUMBERS.contains(&name) => !value.is_some_and(is_number),
         Some(value) if chosen(&["EDITOR", "PAGER", "VISUAL"]) && IDLE.contains(&value) => false,
         Some(value) if name == "NODE_OPTIONS" => {
             !value.starts_with("--max-old-space-size=") || value.contains([' ', '*'])
