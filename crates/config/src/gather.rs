@@ -1,13 +1,12 @@
 //! Finds the texts of all eight layers for one directory, in the order in which they count.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::files::{Style, agents, commands, skills};
 use crate::layer::{Layer, Source};
 use crate::read::{Reading, leaves, read_text};
-use crate::{Environment, Error, Paths, Skill, document};
+use crate::{Environment, Error, Paths, document};
 
 /// What holds when nobody says otherwise, in the form everybody else writes in.
 pub(crate) const BUILTIN: &str = include_str!("builtin.jsonc");
@@ -35,12 +34,12 @@ pub(crate) enum Kind {
         style: Style,
         folder: PathBuf,
     },
+    Skill,
 }
 
 /// Everything there is to read.
 pub(crate) struct Gathered {
     pub(crate) sheets: Vec<Sheet>,
-    pub(crate) skills: BTreeMap<String, Skill>,
     /// From the root of the repository down to the directory.
     pub(crate) chain: Vec<PathBuf>,
 }
@@ -54,7 +53,7 @@ pub(crate) struct Gather<'a> {
 impl Gather<'_> {
     pub(crate) fn all(mut self, directory: Option<&Path>) -> Result<Gathered, Error> {
         let chain = directory.map(chain).unwrap_or_default();
-        let mut gathered = Gathered { sheets: Vec::new(), skills: BTreeMap::new(), chain };
+        let mut gathered = Gathered { sheets: Vec::new(), chain };
         self.own(&mut gathered)?;
         self.projects(&mut gathered)?;
         self.directories(&mut gathered)?;
@@ -132,7 +131,9 @@ impl Gather<'_> {
             let kind = Kind::Command { style, folder };
             self.markdown(source(layer, &file, root.as_deref()), file, kind, gathered);
         }
-        skills::find(base, root.as_deref(), &mut gathered.skills, self.reading);
+        for file in skills::find(base, self.reading) {
+            self.markdown(source(layer, &file, root.as_deref()), file, Kind::Skill, gathered);
+        }
         self.settings(layer, &base.join(".convoke"), root, gathered)
     }
 

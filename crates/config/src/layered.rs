@@ -413,14 +413,15 @@ fn commands_and_skills_are_found_where_they_are_kept() {
     world.write(".claude/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads\n  papers\n---\nDo it.");
     world.write(".convoke/skills/none/SKILL.md", "no description");
     let untrusted = world.good();
-    assert_eq!(untrusted.commands.keys().collect::<Vec<_>>(), ["git:tidy", "hello"]);
-    assert_eq!((untrusted.commands["git:tidy"].agent.as_deref(), untrusted.commands["git:tidy"].subtask), (None, true));
-    says(&untrusted, &["tidy.md:3", "`agent`", "convoke trust"]);
-    says(&untrusted, &["empty.md", "has no text"]);
-    says(&untrusted, &["none/SKILL.md:1:1", "has no `description`"]);
-    assert_eq!(untrusted.skills.len(), 1);
-    assert_eq!((untrusted.skills[0].name.as_str(), untrusted.skills[0].description.as_str()), ("pdf", "Reads papers"));
+    assert!(untrusted.commands.is_empty() && untrusted.skills.is_empty(), "{untrusted:?}");
+    says(&untrusted, &["and 4 more", "commands and skills", "convoke trust"]);
     world.trust();
+    let trusted = world.good();
+    assert_eq!(trusted.commands.keys().collect::<Vec<_>>(), ["git:tidy", "hello"]);
+    says(&trusted, &["empty.md", "has no text"]);
+    says(&trusted, &["none/SKILL.md:1:1", "has no `description`"]);
+    assert_eq!(trusted.skills.len(), 1);
+    assert_eq!((trusted.skills[0].name.as_str(), trusted.skills[0].description.as_str()), ("pdf", "Reads papers"));
     let command = &world.good().commands["git:tidy"];
     assert_eq!((command.agent.as_deref(), command.prompt("now")), (Some("plan"), "Tidy now".into()));
 }

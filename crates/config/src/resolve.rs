@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::document::{self, Node, Value};
 use crate::expand::Expander;
 use crate::files::agents::Names;
-use crate::files::{agents, commands, instructions};
+use crate::files::skills::Skill;
+use crate::files::{agents, commands, instructions, skills};
 use crate::gather::{Gather, Gathered, Kind, Sheet};
 use crate::hash::Hasher;
 use crate::layer::{Layer, Source};
@@ -24,11 +25,12 @@ pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>
     let mut reading = Reading::default();
     let mut gathered = Gather { paths, env, reading: &mut reading }.all(directory)?;
     let repository = judge(paths, env, &mut gathered, &mut reading);
-    let mut laying = Laying { env, reading, root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    let mut laying = Laying::new(env, reading);
     for sheet in &gathered.sheets {
         laying.sheet(sheet)?;
     }
-    let Laying { mut reading, root, commands, .. } = laying;
+    laying.remind();
+    let Laying { mut reading, root, commands, skills, .. } = laying;
     let mut loaded = read_sections(&root)?;
     loaded.keys = auth::read(paths, &mut reading).unwrap_or_else(|error| {
         reading.warn(format!("{}; no key of it is used ({})", error.message, error.hint));
@@ -39,7 +41,7 @@ pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>
     loaded.warnings = shortened(reading.warnings);
     loaded.text_hash = text_hash(&gathered);
     loaded.commands = commands;
-    loaded.skills = gathered.skills.into_values().collect();
+    loaded.skills = skills.into_values().collect();
     loaded.repository = repository;
     loaded.seen = reading.seen;
     loaded.tree = Tree(root);
@@ -103,7 +105,7 @@ fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) ->
             Kind::Agent { style, .. } => {
                 agents::read(&sheet.source, &sheet.text, &sheet.file, *style).ok().map(|(_, node)| node)
             }
-            Kind::Command { .. } => None,
+            Kind::Command { .. } | Kind::Skill => None,
         };
         if let Some(mut node) = node {
             let _ = expander.expand(&mut node);
@@ -119,11 +121,30 @@ struct Laying<'a> {
     reading: Reading,
     root: Node,
     commands: Commands,
+    skills: BTreeMap<String, Skill>,
     /// The names of agents at each place.
     names: BTreeMap<PathBuf, Names>,
+    /// Commands and skills of a repository that is not trusted.
+    waiting: Vec<String>,
 }
 
-impl Laying<'_> {
+impl<'a> Laying<'a> {
+    fn new(env: &'a Environment, reading: Reading) -> Self {
+        let (commands, skills, names) = (Commands::new(), BTreeMap::new(), BTreeMap::new());
+        Self { env, reading, root: empty(), commands, skills, names, waiting: Vec::new() }
+    }
+
+    /// Says once what does not count yet.
+    fn remind(&mut self) {
+        let more = match self.waiting.len() {
+            0 => return,
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        let what = "commands and skills of a repository count once you trust it (`convoke trust`)";
+        self.reading.warn(format!("{}{more}: {what}", self.waiting[0]));
+    }
+
     fn sheet(&mut self, sheet: &Sheet) -> Result<(), Error> {
         match &sheet.kind {
             Kind::Settings => {
@@ -147,9 +168,25 @@ impl Laying<'_> {
                 }
                 Ok(())
             }
+            Kind::Command { .. } | Kind::Skill if sheet.source.repository.is_some() => {
+                self.waiting.push(sheet.source.name.clone());
+                Ok(())
+            }
+            Kind::Skill => {
+                match skills::read(&sheet.source, &sheet.text, &sheet.file) {
+                    Ok(skill) if self.skills.len() >= skills::MOST && !self.skills.contains_key(&skill.name) => {
+                        let (name, most) = (&sheet.source.name, skills::MOST);
+                        self.reading.warn(format!("{name}: left out, as there are {most} skills already"));
+                    }
+                    Ok(skill) => drop(self.skills.insert(skill.name.clone(), skill)),
+                    Err(error) => {
+                        self.reading.warn(format!("{} ({}); this skill is left out", error.message, error.hint));
+                    }
+                }
+                Ok(())
+            }
             Kind::Command { style, folder } => {
-                let warnings = &mut self.reading.warnings;
-                match commands::read(&sheet.source, &sheet.text, &sheet.file, folder, *style, warnings) {
+                match commands::read(&sheet.source, &sheet.text, &sheet.file, folder, *style) {
                     Ok(command) => drop(self.commands.insert(command.name.clone(), command)),
                     Err(error) => {
                         self.reading.warn(format!("{} ({}); this command is left out", error.message, error.hint));
@@ -223,8 +260,7 @@ fn shortened(mut warnings: Vec<String>) -> Vec<String> {
 
 /// Whether a text could stand in the user's file: what is odd about it, or why it is refused.
 pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Result<Vec<String>, Error> {
-    let mut laying =
-        Laying { env, reading: Reading::default(), root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    let mut laying = Laying::new(env, Reading::default());
     laying.lay(document::parse(source, text)?, None)?;
     let loaded = read_sections(&laying.root)?;
     Ok(laying.reading.warnings.into_iter().chain(loaded.warnings).collect())
@@ -234,8 +270,7 @@ pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Resu
 #[cfg(test)]
 pub(crate) fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
     let source = Source::named(file);
-    let mut laying =
-        Laying { env, reading: Reading::default(), root: empty(), commands: Commands::new(), names: BTreeMap::new() };
+    let mut laying = Laying::new(env, Reading::default());
     laying.lay(document::parse(&source, text)?, None)?;
     let mut loaded = read_sections(&laying.root)?;
     loaded.warnings.splice(0..0, laying.reading.warnings);

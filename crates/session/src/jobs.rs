@@ -125,13 +125,13 @@ impl Inner {
     /// Starts a command of a session, whose end is told by a letter.
     pub(crate) async fn start_job(
         self: &Arc<Self>,
-        session: &SessionId,
+        (session, root): (&SessionId, &SessionId),
         purse: Option<&RunId>,
         command: Command,
         words: &str,
     ) -> Result<Job, Error> {
         let id = JobId::new();
-        let file = self.outputs.join(format!("{id}.txt"));
+        let file = self.outputs_of(root).join(format!("{id}.txt"));
         make(&file).map_err(|error| Error::internal(format!("cannot make `{}`: {error}", file.display())))?;
         let shown: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect();
         let job = Job { id, command: shown, file: file.to_string_lossy().into_owned() };

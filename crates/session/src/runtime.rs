@@ -524,7 +524,7 @@ impl Runtime {
                 ));
             }
             let key = self.inner.display_key(&session.key);
-            let output_file = self.inner.final_words(&session.id).to_string_lossy().into_owned();
+            let output_file = self.inner.final_words(&session).to_string_lossy().into_owned();
             return Ok(tools::Spawned {
                 run,
                 session: session.id,

@@ -56,7 +56,7 @@ fn confine(work: &Path) -> Confine {
     let own = own.map(|(permission, pattern, action)| Rule::new(permission, pattern, action)).to_vec();
     let (dir, worktree) = (work.to_owned(), work.to_owned());
     let rules = Arc::new(rules::Policy { own, ..rules::Policy::default() });
-    Confine { session: SessionId::new(), reach: Reach::USUAL, dir, worktree, rules }
+    Confine { session: SessionId::new(), root: SessionId::new(), reach: Reach::USUAL, dir, worktree, rules }
 }
 
 async fn run(reaper: &Reaper, confine: Option<Arc<Confine>>, root: &Path) -> anyhow::Result<f64> {

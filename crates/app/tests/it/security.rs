@@ -173,7 +173,7 @@ fn t29_nothing_a_repository_configures_for_git_is_executed() {
 
 /// Calls of every tool that changes files, and what they are about.
 fn changes(path: &str) -> Vec<(&'static str, Value)> {
-    let patch = format!("*** Begin Patch\n*** Add File: {path}.more\n+x\n*** End Patch");
+    let patch = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
     vec![
         ("write", json!({ "filePath": path, "content": "---\ndescription: x\n---\nx" })),
         ("apply_patch", json!({ "patch": patch })),
@@ -240,6 +240,35 @@ fn a_secret_does_not_move_to_where_it_may_be_read() {
         assert!(told.contains("the rules deny `read`") && !told.contains("secret\n"), "{told}");
     }
     assert_eq!(world.repo.read("secrets/key"), "the secret\n");
+}
+
+#[test]
+fn what_one_session_saved_is_not_read_by_another() {
+    let long = || ("bash", json!({ "command": "seq 1 20000 | sed 's/^/the words of one /'" }));
+    let saved = Arc::new(std::sync::Mutex::new(String::new()));
+    let (found, calls) = (Arc::clone(&saved), [long()]);
+    let model = FakeModel::scripted(move |received: &Received| match received.last("user").as_deref() {
+        Some("look") => match received.step() {
+            0 => Reply::calls([("read", json!({ "filePath": *found.lock().unwrap() }))]),
+            1 => Reply::calls([("grep", json!({ "pattern": "words of one", "path": *found.lock().unwrap() }))]),
+            2 => Reply::calls([("bash", json!({ "command": format!("cat {}", found.lock().unwrap()) }))]),
+            _ => Reply::text("done"),
+        },
+        _ if received.step() == 0 => Reply::calls(calls.clone()),
+        _ => {
+            let told = received.last("tool").unwrap_or_default();
+            let file = told.split_whitespace().find(|word| word.ends_with(".txt:")).unwrap_or_default();
+            file.trim_end_matches(':').clone_into(&mut found.lock().unwrap());
+            Reply::text("done")
+        }
+    });
+    let world = world(model, json!({ "permission": "allow" }));
+    world.convoke(["run", "print"]).code(0);
+    assert!(Path::new(&*saved.lock().unwrap()).is_file(), "{saved:?}");
+    world.convoke(["run", "look"]).code(0);
+    for told in told(&world) {
+        assert!(!told.contains("the words of one 1"), "{told}");
+    }
 }
 
 #[test]

@@ -136,6 +136,11 @@ fn agents_instructions_skills_and_commands_of_a_directory_reach_the_model() {
     let finder = agents.iter().find(|agent| agent["name"] == "finder").unwrap();
     assert_eq!((&finder["mode"], &finder["description"]), (&json!("subagent"), &json!("finds")));
     assert!(!agents.iter().any(|agent| agent["name"] == "broken"));
+    // Commands and skills are more than an untrusted repository may bring.
+    world.model.push(Reply::text("what?"));
+    world.convoke(["run", "hello"]).code(0).says("convoke trust");
+    assert!(!system(&world).contains("reads papers"));
+    world.convoke(["trust"]).code(0);
     world.model.push(Reply::text("hello"));
     world.convoke(["run", "/greet Ada"]).code(0);
     let asked = world.model.last().unwrap();

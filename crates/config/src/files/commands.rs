@@ -57,7 +57,6 @@ pub(crate) fn read(
     file: &Path,
     folder: &Path,
     style: Style,
-    warnings: &mut Vec<String>,
 ) -> Result<Command, Error> {
     let read = markdown::parse(source, text, "command")?;
     let mut command =
@@ -69,10 +68,6 @@ pub(crate) fn read(
         let node = &field.node;
         match field.key.as_str() {
             "description" => node.text()?.clone_into(&mut command.description),
-            "agent" | "model" if source.repository.is_some() => {
-                let line = field.place.line();
-                warnings.push(format!("{line}: `{}` is ignored until `convoke trust` is run there", field.key));
-            }
             "agent" => command.agent = Some(agent::name(node.text()?, &node.place)?),
             "model" if style == Style::Claude && !has_slash(node) => {}
             "model" => command.model = Some(model(node)?),

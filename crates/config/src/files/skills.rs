@@ -1,14 +1,14 @@
 //! Skills: folders with a `SKILL.md`. A model is told their names and what they are for, and reads one when it needs it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::{Style, folders, markdown};
 use crate::Error;
-use crate::layer::{Layer, Source};
-use crate::read::{Reading, entries, leaves, read_text};
+use crate::layer::Source;
+use crate::read::{Reading, entries};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skill {
@@ -26,33 +26,20 @@ const FOLDERS: &[(&str, Style)] = &[
 ];
 
 /// Every model call carries the list.
-const MOST: usize = 100;
+pub(crate) const MOST: usize = 100;
 const LONGEST_DESCRIPTION: usize = 1000;
 
-/// Adds the skills of one place; one of the same name is replaced.
-pub(crate) fn find(base: &Path, root: Option<&Path>, skills: &mut BTreeMap<String, Skill>, reading: &mut Reading) {
+/// The files of the skills of one place.
+pub(crate) fn find(base: &Path, reading: &mut Reading) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for (folder, _) in folders(base, FOLDERS) {
-        for directory in entries(&folder, reading) {
-            let file = directory.join("SKILL.md");
-            if leaves(&file, root, reading) {
-                continue;
-            }
-            match read(&file, reading) {
-                Ok(Some(_)) if skills.len() >= MOST => {
-                    reading.warn(format!("{}: left out, as there are {MOST} skills already", file.display()));
-                }
-                Ok(Some(skill)) => drop(skills.insert(skill.name.clone(), skill)),
-                Ok(None) => {}
-                Err(error) => reading.warn(format!("{} ({}); this skill is left out", error.message, error.hint)),
-            }
-        }
+        found.extend(entries(&folder, reading).into_iter().map(|directory| directory.join("SKILL.md")));
     }
+    found
 }
 
-fn read(file: &Path, reading: &mut Reading) -> Result<Option<Skill>, Error> {
-    let Some(text) = read_text(file, reading)? else { return Ok(None) };
-    let source = Source::file(Layer::Directory, file);
-    let read = markdown::parse(&source, &text, "skill")?;
+pub(crate) fn read(source: &Arc<Source>, text: &str, file: &Path) -> Result<Skill, Error> {
+    let read = markdown::parse(source, text, "skill")?;
     let folder = file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let (mut name, mut description) = (folder.unwrap_or_default(), String::new());
     for field in &read.front {
@@ -64,9 +51,9 @@ fn read(file: &Path, reading: &mut Reading) -> Result<Option<Skill>, Error> {
     }
     if description.is_empty() {
         let hint = "say in a line what it is for: models choose by that";
-        return Err(crate::document::place(&source, "", 0).error("the skill has no `description`", hint));
+        return Err(crate::document::place(source, "", 0).error("the skill has no `description`", hint));
     }
-    Ok(Some(Skill { name, description, path: file.to_owned() }))
+    Ok(Skill { name, description, path: file.to_owned() })
 }
 
 /// It is put into a list that a model reads, one line each.

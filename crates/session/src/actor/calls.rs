@@ -527,7 +527,7 @@ impl Actor {
             agent: self.role.profile.name.clone(),
             dir: self.role.dir.clone(),
             worktree: self.role.worktree.clone(),
-            outputs: self.rt.outputs.clone(),
+            outputs: self.rt.outputs_of(&self.row.root),
             cancel: self.work.clone(),
             leave: Arc::new(Leave { rt: self.rt.clone(), role: self.role.clone(), answered }),
             processes: self.rt.processes.clone(),
@@ -545,7 +545,7 @@ impl Actor {
                 entered: self.row.worktree.clone().filter(|worktree| !worktree.isolated),
                 tenants: doors.clone(),
             },
-            confine: Some(Arc::new(self.role.confine(&self.row.id))),
+            confine: Some(Arc::new(self.role.confine(&self.row))),
             todo: self.view.todo().clone(),
             live: Live::default(),
         }

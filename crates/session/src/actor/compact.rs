@@ -215,7 +215,7 @@ impl Actor {
         if prompt.len() <= most {
             return prompt;
         }
-        let path = self.rt.final_words(&self.row.id).with_file_name(format!("{}-{}.prompt", self.row.id, self.row.seq));
+        let path = self.rt.final_words(&self.row).with_file_name(format!("{}-{}.prompt", self.row.id, self.row.seq));
         let kept = match keep(&path, &prompt) {
             Ok(()) => format!("all of it is in `{}`: read there what you need", path.display()),
             Err(error) => {

@@ -78,14 +78,15 @@ impl Role {
         let (worktree, policy) = (project(&dir), Arc::new(policy));
         // A project of somebody who keeps it there is no secret of ours.
         let private = rt.private.iter().filter(|private| !worktree.starts_with(private)).cloned().collect();
-        let outputs = rt.outputs.clone();
+        let outputs = rt.outputs_of(&row.root);
         Self { worktree, dir, toolbox, private, outputs, here, policy, mode, sandboxed, reach, profile }
     }
 
     /// What the commands of a session are kept in.
-    pub(super) fn confine(&self, session: &proto::SessionId) -> Confine {
+    pub(super) fn confine(&self, row: &Session) -> Confine {
         Confine {
-            session: session.clone(),
+            session: row.id.clone(),
+            root: row.root.clone(),
             reach: self.reach,
             dir: self.dir.clone(),
             worktree: self.worktree.clone(),

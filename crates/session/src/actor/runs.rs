@@ -282,7 +282,7 @@ impl Actor {
         if report.call.is_some() && text.len() <= REPORT_CHARS {
             return None;
         }
-        let path = self.rt.final_words(&self.row.id);
+        let path = self.rt.final_words(&self.row);
         match keep(&path, text) {
             Ok(()) => Some(path.to_string_lossy().into_owned()),
             Err(error) => {

@@ -10,7 +10,8 @@ use tools::process::Command;
 #[async_trait]
 impl Background for Doors {
     async fn start(&self, command: Command, words: &str) -> Result<Job, Error> {
-        self.rt.start_job(&self.caller.row.id, self.caller.purse.as_ref(), command, words).await
+        let row = &self.caller.row;
+        self.rt.start_job((&row.id, &row.root), self.caller.purse.as_ref(), command, words).await
     }
 
     fn jobs(&self) -> Vec<JobInfo> {

@@ -111,7 +111,7 @@ impl Inner {
                 (row.clone(), Some(row))
             }
         };
-        let attachments = keep(&self.attachments(&session.id), &request.attachments)?;
+        let attachments = keep(&self.attachments(&session), &request.attachments)?;
         let body = Prompt {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
@@ -138,7 +138,7 @@ impl Inner {
         let spawned = Spawned {
             run: letter.id.run(),
             key: self.display_key(&session.key),
-            output_file: self.final_words(&session.id).to_string_lossy().into_owned(),
+            output_file: self.final_words(&session).to_string_lossy().into_owned(),
             session: session.id,
             label,
             agent: profile.name.clone(),
@@ -292,13 +292,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Where the final words of a background agent are kept whole.
-    pub(crate) fn final_words(&self, session: &SessionId) -> PathBuf {
-        self.outputs.join("agents").join(format!("{session}.md"))
+    /// Where it is saved what is too long for a model: one place for a whole tree, whose sessions tell each other of
+    /// files, and closed to others.
+    pub(crate) fn outputs_of(&self, root: &SessionId) -> PathBuf {
+        self.outputs.join(root.as_str())
     }
 
-    fn attachments(&self, session: &SessionId) -> PathBuf {
-        self.outputs.join("attachments").join(session.as_str())
+    /// Where the final words of a background agent are kept whole.
+    pub(crate) fn final_words(&self, row: &Session) -> PathBuf {
+        self.outputs_of(&row.root).join("agents").join(format!("{}.md", row.id))
+    }
+
+    fn attachments(&self, row: &Session) -> PathBuf {
+        self.outputs_of(&row.root).join("attachments").join(row.id.as_str())
     }
 }
 

@@ -285,6 +285,8 @@ pub(crate) fn journal() -> std::path::PathBuf {
 
 /// Ids differ from run to run.
 fn hide(text: &str) -> String {
-    let word = |word: &str| if word.contains("ses_") { "SESSION".to_owned() } else { word.to_owned() };
-    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    let mut pieces = text.split("ses_");
+    let begin = pieces.next().unwrap_or_default().to_owned();
+    let rest = |piece: &str| piece.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).to_owned();
+    pieces.fold(begin, |all, piece| format!("{all}SESSION{}", rest(piece)))
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// For reading. Without waiting: a pipe that nobody writes to would hold it up for ever.
@@ -50,6 +51,26 @@ impl Folder {
         Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
     }
 
+    /// A new file that has no name yet, so that nothing of it is left if this program is killed. Not every file system
+    /// can do that.
+    #[cfg(target_os = "linux")]
+    pub(super) fn create_nameless(&self) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.0, ".", flags, Mode::from_raw_mode(0o666))?);
+        // It gets its name by this way.
+        std::fs::symlink_metadata(way_of(&file)).map(|_| file)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn create_nameless(&self) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives a file that has none a name; one that is taken is refused.
+    pub(super) fn name(&self, file: &File, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(CWD, way_of(file), &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
     /// What has that name, a symlink being a symlink.
     pub(super) fn look(&self, name: &OsStr) -> io::Result<Metadata> {
         File::from(rustix::fs::openat(&self.0, name, LOOK | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
@@ -68,6 +89,10 @@ impl Folder {
     pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
+}
+
+fn way_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@ use super::paths::{contents, elsewhere, swapped};
 use crate::Error;
 use crate::journal::{Change, MOST, Page, Version};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, Metadata, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
@@ -31,11 +31,11 @@ pub(crate) fn save_as(
     let mode = before.map(mode_of).or(mode);
     note(path, before, Some((Some(bytes), mode.unwrap_or(0o644))), missing_folders(parent), page)?;
     let folder = Folder::make(parent).map_err(cannot)?;
-    let temporary = Temporary { folder: &folder, name: temporary_name(path) };
-    fill(&temporary, bytes, before, mode).map_err(cannot)?;
+    let temporary = Temporary::begin(&folder, path).map_err(cannot)?;
+    fill(&temporary.file, bytes, before, mode).map_err(cannot)?;
     // As late as can be: whoever wrote it since would lose their work.
     unchanged(path, folder.look(name), before)?;
-    folder.rename(&temporary.name, name).map_err(cannot)?;
+    temporary.take_place(name).map_err(cannot)?;
     folder.look(name).map(|now| Stamp::of(&now)).map_err(cannot)
 }
 
@@ -102,14 +102,13 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::tell(format!("cannot {what} `{}`: {error}", path.display()))
 }
 
-fn fill(temporary: &Temporary<'_>, bytes: &[u8], like: Option<&Metadata>, mode: Option<u32>) -> io::Result<()> {
-    let mut file = temporary.folder.create(&temporary.name)?;
+fn fill(mut file: &File, bytes: &[u8], like: Option<&Metadata>, mode: Option<u32>) -> io::Result<()> {
     file.write_all(bytes)?;
     if let Some(like) = like {
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (like.uid(), like.gid()) {
             // Only root may give files away; anyone else keeps what they wrote.
-            let _ = fchown(&file, Some(like.uid()), Some(like.gid()));
+            let _ = fchown(file, Some(like.uid()), Some(like.gid()));
         }
     }
     // After the owner, since a change of owner clears bits.
@@ -124,15 +123,39 @@ fn temporary_name(path: &Path) -> OsString {
     format!(".{short}.{random:x}.tmp").into()
 }
 
-/// Removed when it did not become the file.
+/// Removed when it did not become the file. It has a name only for a moment, where that can be: a kill leaves nothing then.
 struct Temporary<'a> {
     folder: &'a Folder,
     name: OsString,
+    file: File,
+    has_name: bool,
+}
+
+impl<'a> Temporary<'a> {
+    fn begin(folder: &'a Folder, path: &Path) -> io::Result<Self> {
+        let name = temporary_name(path);
+        if let Ok(file) = folder.create_nameless() {
+            return Ok(Self { folder, name, file, has_name: false });
+        }
+        folder.create(&name).map(|file| Self { folder, name, file, has_name: true })
+    }
+
+    fn take_place(mut self, of: &OsStr) -> io::Result<()> {
+        if !self.has_name {
+            self.folder.name(&self.file, &self.name)?;
+            self.has_name = true;
+        }
+        self.folder.rename(&self.name, of)?;
+        self.has_name = false;
+        Ok(())
+    }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        let _ = self.folder.remove(&self.name);
+        if self.has_name {
+            let _ = self.folder.remove(&self.name);
+        }
     }
 }
 
@@ -161,6 +184,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
         assert_eq!(names(path.parent().unwrap()), ["run.sh"]);
+    }
+
+    #[test]
+    fn what_is_being_written_shows_only_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("a");
+        let folder = Folder::open(path.parent().unwrap()).unwrap();
+        let begun = Temporary::begin(&folder, &path).unwrap();
+        assert_eq!(names(dir.path()).len(), usize::from(begun.has_name), "tmpfs, ext4, xfs and btrfs need no name");
+        fill(&begun.file, b"whole", None, Some(0o640)).unwrap();
+        begun.take_place(OsStr::new("a")).unwrap();
+        assert_eq!((names(dir.path()), fs::read(&path).unwrap()), (vec!["a".to_owned()], b"whole".to_vec()));
+        // Where one is needed, it goes with whoever gave up.
+        let name = temporary_name(&path);
+        drop(Temporary { folder: &folder, file: folder.create(&name).unwrap(), name, has_name: true });
+        assert_eq!(names(dir.path()), ["a"]);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! it has not agreed to any of them. So every call gets settings of ours on top of the repository's, an environment that
 //! holds nothing of the user's git, and a time limit; the few harmless things of the user's own settings that change
 //! what counts as a change (`core.excludesFile` and the like) are carried over.
+//!
+//! None of this reaches a git that git itself starts in a repository inside of this one, and `status` and `add` do that:
+//! no call may let them look into one. Whoever wants to know opens it on its own.
 
 mod harden;
 
@@ -39,11 +42,16 @@ impl Git {
         let mut git = Self { processes, cancel, dir: dir.to_owned(), env: asking };
         // Reading settings starts nothing. Outside of a repository this lists the user's own.
         let listed = git.read(&["config", "--null", "--list"]).await?;
-        git.env = harden::environment(git.processes.env(), &listed);
+        git.env = harden::environment(git.processes.env(), &listed)?;
         Ok(git)
     }
 
-    /// The same in another directory of the same repository.
+    /// Git where other settings may hold: in another worktree, or in a repository inside of this one.
+    pub(crate) async fn open_in(&self, dir: &Path) -> Result<Self, Error> {
+        Self::open(Arc::clone(&self.processes), self.cancel.clone(), dir).await
+    }
+
+    /// The same in another directory where the same settings hold.
     #[must_use]
     pub fn at(&self, dir: &Path) -> Self {
         Self { dir: dir.to_owned(), ..self.clone() }

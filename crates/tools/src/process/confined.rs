@@ -2,7 +2,7 @@
 
 use super::link::{Link, Start};
 use super::{Command, Error};
-use crate::sandbox::{self, Backend, Confine, Enforced, Ground, Hiding, Mask, Masks, Mode, Places, Walks};
+use crate::sandbox::{self, Backend, Confine, Enforced, Found, Ground, Hiding, Mask, Masks, Mode, Places, Walks};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -17,6 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 const IDLE: Duration = Duration::from_secs(30);
 /// Times a sandbox is made before a command is refused.
 const ATTEMPTS: usize = 8;
+/// More than that bubblewrap does not take.
+const MOST_MOUNTS: usize = 2_500;
 /// The most that are kept without being used.
 const MOST_IDLE: usize = 32;
 /// Temporary files of a session that nobody touched for so long are removed when a gateway starts.
@@ -39,7 +41,7 @@ type Cell = Arc<OnceCell<Arc<Inside>>>;
 pub(super) struct Room {
     pub(super) session: proto::SessionId,
     ground: Ground,
-    hidden: Vec<PathBuf>,
+    found: Arc<Found>,
     inside: Cell,
     used: Instant,
 }
@@ -138,20 +140,22 @@ impl Sandboxes {
         // Files come and go while a sandbox is made of them, and one that was made may have died or no longer hold: then
         // all of it is looked at anew.
         let mut why = String::new();
+        let home = start.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
         for _ in 0..ATTEMPTS {
-            let ground = sandbox::look(confine, &self.places, |path| masks.made(path)).map_err(refused)?;
+            let ground = sandbox::look(confine, &self.places, home, |path| masks.made(path)).map_err(refused)?;
             let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
-            let (inside, hidden) = match warm {
+            let (inside, found) = match warm {
                 Some(room) => room,
                 None => {
-                    let hidden = self.hidden(confine, &backend).await.map_err(refused)?;
-                    self.room_for(confine, &ground, hidden)
+                    let found = self.find(confine, &backend).await.map_err(refused)?;
+                    self.room_for(confine, &ground, found)
                 }
             };
-            let make = || self.make(confine, &backend, &ground, &hidden, &masks, start);
+            let make = || self.make(confine, &backend, &ground, &found, &masks, start);
             match inside.get_or_try_init(make).await {
-                Ok(found) if found.is_whole() => {
-                    return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, found)));
+                Ok(whole) if whole.is_whole() => {
+                    let notice = notice.or_else(|| found.notice.clone());
+                    return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, whole)));
                 }
                 Ok(_) => why = "files that its sandbox protects are being replaced; try again".into(),
                 Err(error) => why = error,
@@ -199,23 +203,24 @@ impl Sandboxes {
         Ok(Arc::clone(self.masks.get_or_init(|| Masks::open(self.places.list()))))
     }
 
-    fn room(&self, confine: &Confine, fits: impl Fn(&Room) -> bool) -> Option<(Cell, Vec<PathBuf>)> {
+    fn room(&self, confine: &Confine, fits: impl Fn(&Room) -> bool) -> Option<(Cell, Arc<Found>)> {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         let room = rooms.iter_mut().find(|room| room.session == confine.session && fits(room))?;
         room.used = Instant::now();
-        Some((Arc::clone(&room.inside), room.hidden.clone()))
+        Some((Arc::clone(&room.inside), Arc::clone(&room.found)))
     }
 
-    fn room_for(self: &Arc<Self>, confine: &Confine, ground: &Ground, hidden: Vec<PathBuf>) -> (Cell, Vec<PathBuf>) {
-        if let Some(room) = self.room(confine, |room| room.ground == *ground && room.hidden == hidden) {
+    fn room_for(self: &Arc<Self>, confine: &Confine, ground: &Ground, found: Found) -> (Cell, Arc<Found>) {
+        if let Some(room) = self.room(confine, |room| room.ground == *ground && *room.found == found) {
             return room;
         }
+        let found = Arc::new(found);
         let inside = Arc::new(OnceCell::new());
         let session = confine.session.clone();
         let room = Room {
             session,
             ground: ground.clone(),
-            hidden: hidden.clone(),
+            found: Arc::clone(&found),
             inside: Arc::clone(&inside),
             used: Instant::now(),
         };
@@ -227,7 +232,7 @@ impl Sandboxes {
         drop(rooms);
         drop(dropped);
         self.sweeper.get_or_init(|| AbortOnDropHandle::new(tokio::spawn(sweep(Arc::downgrade(self)))));
-        (inside, hidden)
+        (inside, found)
     }
 
     /// Ends idle sandboxes that keep the place of a file.
@@ -251,10 +256,10 @@ impl Sandboxes {
         rooms.retain(|room| !Arc::ptr_eq(&room.inside, inside));
     }
 
-    /// What lies in the workspace and elsewhere that commands must not read.
-    async fn hidden(&self, confine: &Confine, backend: &Backend) -> Result<Vec<PathBuf>, String> {
+    /// What lies in the workspace and elsewhere that commands must not read or change.
+    async fn find(&self, confine: &Confine, backend: &Backend) -> Result<Found, String> {
         if !matches!(backend, Backend::Bubblewrap(_)) {
-            return Ok(Vec::new());
+            return Ok(Found::default());
         }
         let (rules, worktree) = (Arc::clone(&confine.rules), confine.worktree.clone());
         let mut known = self.walks.take(&worktree, &rules);
@@ -274,7 +279,7 @@ impl Sandboxes {
         confine: &Confine,
         backend: &Backend,
         ground: &Ground,
-        hidden: &[PathBuf],
+        found: &Found,
         masks: &Arc<Masks>,
         start: &Start<'_>,
     ) -> Result<Arc<Inside>, String> {
@@ -294,8 +299,16 @@ impl Sandboxes {
         let stand_ins = ground.missing.iter().map(|path| masks.hold(path)).collect::<io::Result<Vec<Mask>>>();
         let stand_ins = stand_ins.map_err(failed)?;
         // Those that vanished since they were found have nothing left to hide.
-        let hidden: Vec<PathBuf> = hidden.iter().filter(|path| path.exists()).cloned().collect();
-        let mounts = sandbox::lay_out(ground, &hidden, &self.places, &temporary);
+        let mut found = found.clone();
+        found.hidden.retain(|held| held.path.exists());
+        found.kept.retain(|held| held.path.exists());
+        let mounts = sandbox::lay_out(ground, &found, &self.places, &temporary);
+        if mounts.len() > MOST_MOUNTS {
+            return Err(format!(
+                "more than {MOST_MOUNTS} files and folders would have to be protected one by one: narrow the rules of \
+                 `read` and `edit`, or work in a smaller directory"
+            ));
+        }
         // Before they are made: what is replaced in between counts as replaced.
         let laid = mounts.iter().map(|mount| (mount.at().to_owned(), stamp(mount.at()))).collect();
         let outer = (bwrap.as_path(), sandbox::arguments(&mounts, network));

@@ -1,8 +1,9 @@
 //! What there is on disk that a sandbox has to leave open, keep as it is, or put away: looked at before each command,
 //! since a path that comes or goes makes another sandbox necessary.
 
-use super::{Confine, Hiding, Mode, Places, Reach};
+use super::{Confine, Hiding, Mode, Places, Reach, masks};
 use proto::Action;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,18 +51,43 @@ impl Ground {
 
 /// Settings of ours: whoever writes them says what runs next time.
 const OURS: &[&str] = &[".convoke", "convoke.json", "convoke.jsonc"];
-/// Settings of others that name commands, or that we read as well; kept as they are where they exist.
-const OTHERS: &[&str] = &[".claude/settings.json", ".claude/settings.local.json", ".claude/agents", ".claude/commands"];
+/// A folder of another program: what in it names commands, or is read by us as well.
+struct Other {
+    folder: &'static str,
+    /// Kept as they are where they exist. In a repository more is not needed: it is trusted as it is, not as it will be.
+    kept: &'static [&'static str],
+    /// What we read below the user's own directory without a question: there they cannot be made either.
+    read: &'static [&'static str],
+}
 
-/// `made` says whether a path is a stand-in that a sandbox put there. An error is why nothing can be run.
-pub(crate) fn look(confine: &Confine, places: &Places, made: impl Fn(&Path) -> bool) -> Result<Ground, String> {
+const OTHERS: &[Other] = &[
+    Other {
+        folder: ".claude",
+        kept: &["settings.json", "settings.local.json", "agents", "commands"],
+        read: &["agents", "commands", "skills"],
+    },
+    Other {
+        folder: ".opencode",
+        kept: &["opencode.json", "opencode.jsonc", "agents", "agent", "commands", "command", "plugins", "plugin"],
+        read: &["agents", "agent", "commands", "command", "skills", "skill"],
+    },
+];
+
+/// `home` is the user's own directory; `made` says whether a path is a stand-in that a sandbox put there. An error is why
+/// nothing can be run.
+pub(crate) fn look(
+    confine: &Confine,
+    places: &Places,
+    home: Option<&Path>,
+    made: impl Fn(&Path) -> bool,
+) -> Result<Ground, String> {
     if !confine.dir.is_dir() {
         return Err(format!("its directory `{}` does not exist any more", confine.dir.display()));
     }
     let mut ground = Ground::bare(confine.reach);
     let exists = |path: &PathBuf| path.exists();
     ground.private = places.private.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    ground.outputs = places.outputs.canonicalize().into_iter().collect();
+    ground.outputs = places.outputs.join(confine.root.as_str()).canonicalize().into_iter().collect();
     if confine.reach.mode == Mode::Off {
         return Ok(ground);
     }
@@ -71,7 +97,8 @@ pub(crate) fn look(confine: &Confine, places: &Places, made: impl Fn(&Path) -> b
     let system = Some(PathBuf::from("/run/current-system")).filter(exists);
     ground.kept_of_run = resolver.into_iter().chain(system).collect();
     if confine.reach.mode == Mode::Workspace {
-        workspace(confine, &mut ground, &made)?;
+        let homes: Vec<PathBuf> = home.into_iter().chain(places.home()).flat_map(Path::canonicalize).collect();
+        workspace(confine, &homes, &mut ground, &made)?;
         return Ok(ground);
     }
     // It may lie where temporary files do, which are others in there.
@@ -83,9 +110,23 @@ pub(crate) fn look(confine: &Confine, places: &Places, made: impl Fn(&Path) -> b
     Ok(ground)
 }
 
-fn workspace(confine: &Confine, ground: &mut Ground, made: &impl Fn(&Path) -> bool) -> Result<(), String> {
+fn workspace(
+    confine: &Confine,
+    homes: &[PathBuf],
+    ground: &mut Ground,
+    made: &impl Fn(&Path) -> bool,
+) -> Result<(), String> {
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
+    let allowed: Vec<PathBuf> = allowed(&confine.rules).collect();
+    let (mut levels, mut held) = (chain.clone(), Vec::new());
+    for home in homes.iter().filter(|home| !chain.contains(home)) {
+        let open = |dir: &Path| dir == root || allowed.iter().any(|allowed| dir == allowed);
+        if home.ancestors().any(open) {
+            held.extend(home.ancestors().take_while(|dir| !open(dir)).map(Path::to_owned));
+            levels.push(home.clone());
+        }
+    }
     let mut fix = |path: PathBuf| -> Result<(), String> {
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => ground.missing.push(path),
@@ -98,37 +139,44 @@ fn workspace(confine: &Confine, ground: &mut Ground, made: &impl Fn(&Path) -> bo
                     path.display()
                 ));
             }
-            Ok(_) if made(&path) && is_empty(&path) => ground.missing.push(path),
+            Ok(_) if made(&path) && masks::is_empty(&path) => ground.missing.push(path),
             Ok(_) => ground.fixed.push(path),
         }
         Ok(())
     };
-    for level in &chain {
+    for level in &levels {
         OURS.iter().try_for_each(|name| fix(level.join(name)))?;
     }
     let git = Git::of(root);
-    for path in git.iter().flat_map(Git::guarded) {
+    let modules = git.as_ref().map_or(Ok(Vec::new()), Git::modules)?;
+    let guarded = git.iter().flat_map(Git::guarded);
+    let of_modules = modules.iter().flat_map(|module| guarded_in(module)).filter(|path| !path.is_symlink());
+    for path in guarded.chain(of_modules) {
         fix(path)?;
+    }
+    for (level, other) in levels.iter().flat_map(|level| OTHERS.iter().map(move |other| (level, other))) {
+        let (folder, at_home) = (level.join(other.folder), homes.contains(level));
+        if at_home && (folder.is_symlink() || !folder.exists() || (made(&folder) && masks::is_empty(&folder))) {
+            fix(folder)?;
+            continue;
+        }
+        let there = other.kept.iter().filter(|name| is_plain(&folder.join(name)));
+        let names: BTreeSet<&str> = there.chain(other.read.iter().filter(|_| at_home)).copied().collect();
+        names.iter().try_for_each(|name| fix(folder.join(name)))?;
+        held.extend(Some(folder).filter(|_| !names.is_empty()));
     }
     let hiding = Hiding::of(&confine.rules);
     for path in [root, dir].map(|level| level.join(".env")) {
-        let new = fs::symlink_metadata(&path).is_err() || (made(&path) && is_empty(&path));
+        let new = fs::symlink_metadata(&path).is_err() || (made(&path) && masks::is_empty(&path));
         if new && hiding.hides(&path, &confine.worktree) && !ground.missing.contains(&path) {
             ground.missing.push(path);
         }
     }
-    for level in &chain {
-        let there = OTHERS.iter().map(|name| level.join(name)).filter(|path| is_plain(path));
-        let there: Vec<PathBuf> = there.collect();
-        if !there.is_empty() {
-            ground.writable.push(level.join(".claude"));
-        }
-        ground.fixed.extend(there);
-    }
+    ground.writable.extend(held);
     ground.writable.extend(chain);
-    ground.writable.extend(allowed(&confine.rules));
+    ground.writable.extend(allowed);
     if let Some(git) = git {
-        git.open(ground);
+        git.open(ground, &modules);
     }
     match ground.unwanted.iter().find(|path| path.symlink_metadata().is_ok()) {
         Some(path) => Err(format!("`{}` leads git elsewhere: remove it, if it is not yours", path.display())),
@@ -144,7 +192,7 @@ fn allowed(policy: &rules::Policy) -> impl Iterator<Item = PathBuf> {
         let allows = policy.judge("external_directory", &rule.pattern).action == Action::Allow;
         Path::new(dir).canonicalize().ok().filter(|dir| allows && dir.is_dir())
     });
-    dirs.collect::<std::collections::BTreeSet<_>>().into_iter()
+    dirs.collect::<BTreeSet<_>>().into_iter()
 }
 
 /// Where the repository of a worktree keeps what it knows.
@@ -183,25 +231,52 @@ impl Git {
     /// What decides which programs git runs.
     fn guarded(&self) -> Vec<PathBuf> {
         match self {
-            Self::Within(dir) => vec![dir.join("hooks"), dir.join("config")],
-            Self::Linked { common, .. } => vec![common.join("hooks"), common.join("config")],
+            Self::Within(dir) => guarded_in(dir),
+            Self::Linked { own, common, .. } => {
+                let own = own_settings(common, own);
+                guarded_in(common).into_iter().chain(own).collect()
+            }
             Self::Elsewhere { .. } => Vec::new(),
         }
     }
 
-    fn open(self, ground: &mut Ground) {
+    /// Repositories of submodules. Those of a linked worktree cannot be changed at all.
+    fn modules(&self) -> Result<Vec<PathBuf>, String> {
+        let Self::Within(dir) = self else { return Ok(Vec::new()) };
+        let (mut found, mut folders) = (Vec::new(), vec![dir.join("modules")]);
+        let mut left = MOST_OF_MODULES;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if !is_dir || OF_GIT.iter().any(|name| entry.file_name() == *name) {
+                    continue;
+                }
+                left = left.checked_sub(1).ok_or_else(|| {
+                    format!(
+                        "there are more than {MOST_OF_MODULES} folders in `{}`: tidy it up",
+                        dir.join("modules").display()
+                    )
+                })?;
+                let path = entry.path();
+                found.extend(Some(path.clone()).filter(|path| path.join("HEAD").exists()));
+                folders.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    fn open(self, ground: &mut Ground, modules: &[PathBuf]) {
         match self {
             Self::Within(dir) => {
-                let modules = fs::read_dir(dir.join("modules")).into_iter().flatten().flatten();
-                let of_modules = modules.flat_map(|module| ["hooks", "config"].map(|name| module.path().join(name)));
-                ground.fixed.extend(of_modules.chain([dir.join("config.worktree")]).filter(|path| is_plain(path)));
+                let above = modules.iter().flat_map(|module| module.ancestors().take_while(|above| **above != dir));
+                ground.writable.extend(above.map(Path::to_owned).collect::<BTreeSet<_>>());
                 ground.unwanted.push(dir.join("commondir"));
                 ground.writable.push(dir);
             }
             Self::Linked { link, own, common } => {
                 // What belongs to the main worktree and to others.
-                let theirs = ["HEAD", "index", "worktrees", "modules", "config.worktree"].map(|name| common.join(name));
-                let ours = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
+                let theirs = ["HEAD", "index", "worktrees", "modules"].map(|name| common.join(name));
+                let ours = ["commondir", "gitdir"].map(|name| own.join(name));
                 ground.fixed.extend(theirs.into_iter().chain(ours).chain([link]).filter(|path| is_plain(path)));
                 ground.unwanted.push(common.join("commondir"));
                 ground.writable.extend([common, own]);
@@ -211,13 +286,27 @@ impl Git {
     }
 }
 
+/// Folders of a repository that hold none of a submodule.
+const OF_GIT: &[&str] = &["objects", "refs", "logs", "info", "hooks", "worktrees", "lfs"];
+/// Far more than a repository with many submodules has.
+const MOST_OF_MODULES: usize = 1_000;
+
+/// The same of one directory of git.
+fn guarded_in(dir: &Path) -> Vec<PathBuf> {
+    let own = own_settings(dir, dir);
+    [dir.join("hooks"), dir.join("config")].into_iter().chain(own).collect()
+}
+
+/// The settings of one worktree: where they are, or would be read.
+fn own_settings(common: &Path, own: &Path) -> Option<PathBuf> {
+    let read =
+        || fs::read_to_string(common.join("config")).is_ok_and(|text| text.to_lowercase().contains("worktreeconfig"));
+    Some(own.join(masks::SETTINGS)).filter(|path| (path.exists() && !path.is_symlink()) || read())
+}
+
 /// There, and no link to something else.
 fn is_plain(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink())
-}
-
-fn is_empty(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 #[cfg(test)]
@@ -233,12 +322,13 @@ mod tests {
     fn at(dir: &Path, worktree: &Path, rules: rules::Policy) -> Result<Ground, String> {
         let confine = Confine {
             session: proto::SessionId::new(),
+            root: proto::SessionId::new(),
             reach: Reach::USUAL,
             dir: dir.to_owned(),
             worktree: worktree.to_owned(),
             rules: Arc::new(rules),
         };
-        look(&confine, &places(), |_| false)
+        look(&confine, &places(), None, |_| false)
     }
 
     #[test]
@@ -256,6 +346,75 @@ mod tests {
         let missing = ["convoke.json", "convoke.jsonc", "src/.convoke", "src/convoke.json", "src/convoke.jsonc"];
         assert_eq!(of(&ground.missing), missing);
         assert_eq!(of(&ground.unwanted), [".git/commondir"]);
+    }
+
+    #[test]
+    fn in_the_users_own_directory_what_is_read_without_a_question_cannot_be_made() {
+        let place = crate::testing::Place::new();
+        let home = place.dir().to_owned();
+        place.file(".claude/agents/a.md", "x");
+        place.file(".claude/settings.json", "{}");
+        place.file(".claude/projects/x", "x");
+        let confine = |dir: &Path| Confine {
+            session: proto::SessionId::new(),
+            reach: Reach::USUAL,
+            dir: dir.to_owned(),
+            worktree: dir.to_owned(),
+            rules: Arc::default(),
+        };
+        // Its own, and one further up.
+        for dir in [home.as_path(), home.parent().unwrap()] {
+            let ground = look(&confine(dir), &places(), Some(&home), |_| false).unwrap();
+            let has = |list: &[PathBuf], name: &str| list.contains(&home.join(name));
+            for name in [".claude/agents", ".claude/settings.json"] {
+                assert!(has(&ground.fixed, name), "{name}: {ground:?}");
+            }
+            for name in [".convoke", ".opencode", ".claude/commands", ".claude/skills"] {
+                assert!(has(&ground.missing, name), "{name}: {ground:?}");
+            }
+            assert!(has(&ground.writable, ".claude") && !has(&ground.missing, ".opencode/agents"));
+            assert!(ground.writable.contains(&home), "it cannot be renamed: {ground:?}");
+        }
+        let beside = place.dir().join("beside");
+        fs::create_dir(&beside).unwrap();
+        let ground = look(&confine(&beside), &places(), Some(&home), |_| false).unwrap();
+        assert!(ground.missing.iter().all(|path| path.starts_with(&beside)), "{ground:?}");
+        place.file(".opencode/agent/a.md", "x");
+        let ground = look(&confine(&home), &places(), Some(&home), |_| false).unwrap();
+        assert!(ground.fixed.contains(&home.join(".opencode/agent")));
+        assert!(ground.missing.contains(&home.join(".opencode/commands")));
+    }
+
+    #[test]
+    fn what_submodules_run_stays_whatever_they_are_called() {
+        let place = repository();
+        for name in ["a/b", "a/modules/c", "d/modules/e/f"] {
+            place.file(&format!(".git/modules/{name}/HEAD"), "ref: refs/heads/main");
+            place.file(&format!(".git/modules/{name}/config"), "");
+        }
+        // One that hides another from a look that stops at the first.
+        place.file(".git/modules/a/HEAD", "");
+        let ground = at(place.dir(), place.dir(), rules::Policy::default()).unwrap();
+        let modules = place.dir().join(".git/modules");
+        for name in ["a/b", "a/modules/c", "d/modules/e/f"] {
+            assert!(ground.fixed.contains(&modules.join(name).join("config")), "{name}: {ground:?}");
+            assert!(ground.missing.contains(&modules.join(name).join("hooks")), "{name}: {ground:?}");
+        }
+        for name in ["", "a", "a/b", "d/modules/e"] {
+            assert!(ground.writable.contains(&modules.join(name)), "{name}: {ground:?}");
+        }
+    }
+
+    #[test]
+    fn settings_of_a_worktree_alone_are_kept_from_being_made_where_git_reads_them() {
+        let place = repository();
+        let own = place.dir().join(".git/config.worktree");
+        let ground = || at(place.dir(), place.dir(), rules::Policy::default()).unwrap();
+        assert!(!ground().missing.contains(&own));
+        place.git("config extensions.worktreeConfig true");
+        assert!(ground().missing.contains(&own));
+        place.git("config --worktree some.thing x");
+        assert!(ground().fixed.contains(&own));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Which files commands must not read: those for which a rule of `read` asks or denies. A sandbox hides files and not
-//! patterns, so they are looked for, by a walk that leaves nothing out, has an end, and reads no folder again that is as it
-//! was.
+//! Which files commands must not read, and which they must not change: those for which a rule of `read` asks or denies, and
+//! those for which a rule of `edit` denies. A sandbox knows files and not patterns, so they are looked for, by a walk that
+//! leaves nothing out, has an end, and reads no folder again that is as it was.
 
 use super::known::{Folder, Known, Stamp};
+use super::named::Named;
 use crate::files;
-use proto::{Action, Rule};
+use proto::Action;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,66 +14,78 @@ use std::path::{Path, PathBuf};
 const MOST_LOOKED_AT: usize = 1_000_000;
 /// Each is a mount, and some thousand arguments is what bubblewrap takes.
 const MOST_HIDDEN: usize = 1_000;
+const MOST_KEPT: usize = 500;
 
-/// What rules say about reading that is not about everything: a rule for `*` speaks of the tool and not of files.
+/// What rules say about files by name.
 pub(crate) struct Hiding<'r> {
-    policy: &'r rules::Policy,
-    narrow: Vec<&'r Rule>,
+    read: Named<'r>,
+    edit: Named<'r>,
+}
+
+/// What a walk found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Files that must not be read.
+    pub(crate) hidden: Vec<Held>,
+    /// Files and whole folders that must stay as they are.
+    pub(crate) kept: Vec<Held>,
+    /// What of it is not enforced.
+    pub(crate) notice: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    pub(crate) path: PathBuf,
+    /// It would not be found under another name of a folder above: none of them may be renamed.
+    pub(crate) leans: bool,
 }
 
 impl<'r> Hiding<'r> {
     pub(crate) fn of(policy: &'r rules::Policy) -> Self {
-        let sets = policy.ancestors.iter().chain(&policy.denies).chain([&policy.own]);
-        let narrow = sets.flatten().filter(|rule| rule.action != Action::Allow && is_narrow(rule));
-        Self { policy, narrow: narrow.filter(|rule| rules::matches(&rule.permission, "read")).collect() }
+        Self { read: Named::of(policy, "read", Action::Ask), edit: Named::of(policy, "edit", Action::Deny) }
     }
 
-    /// Somebody denied files by name, and relies on it.
+    /// Somebody denied files to be read by name, and relies on it.
     pub(crate) fn is_strict(&self) -> bool {
-        self.narrow.iter().any(|rule| rule.action == Action::Deny)
+        self.read.is_strict()
     }
 
     pub(crate) fn hides(&self, path: &Path, worktree: &Path) -> bool {
-        if self.narrow.is_empty() {
-            return false;
-        }
-        let name = files::relative(path, worktree);
-        // Most files match none of these, and a verdict takes longer.
-        self.narrow.iter().any(|rule| rules::matches(&rule.pattern, &name)) && {
-            let verdict = self.policy.judge("read", &name);
-            verdict.action != Action::Allow && verdict.rule.is_some_and(is_narrow)
-        }
+        !self.read.is_empty() && self.read.holds(&files::relative(path, worktree))
     }
 
-    /// Every file to hide in a worktree and where rules name another place. An error is why that cannot be told.
-    pub(crate) fn find(&self, worktree: &Path, known: &mut Known) -> Result<Vec<PathBuf>, String> {
-        if self.narrow.is_empty() {
-            return Ok(Vec::new());
+    /// Everything to hide or keep in a worktree and where rules name another place. An error is why that cannot be told.
+    pub(crate) fn find(&self, worktree: &Path, known: &mut Known) -> Result<Found, String> {
+        let mut found = Found::default();
+        if self.read.is_empty() && self.edit.is_empty() {
+            return Ok(found);
         }
-        let named = self.narrow.iter().filter_map(|rule| rules::place(&rule.pattern)).map(Path::new);
+        // What is elsewhere cannot be changed anyway.
+        let named = self.read.patterns().filter_map(rules::place).map(Path::new);
         let elsewhere = named.filter(|start| start.is_absolute() && !start.starts_with(worktree));
         let mut starts: Vec<PathBuf> = elsewhere.map(Path::to_owned).collect();
         starts.push(worktree.to_owned());
         starts.sort();
         starts.dedup();
         let (files, mut folders): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_file());
-        let mut found: Vec<PathBuf> =
-            files.iter().filter(|file| self.hides(file, worktree)).flat_map(|file| file.canonicalize()).collect();
+        let mut alone = Folder::default();
+        for file in &files {
+            self.hide(file, file.is_symlink(), worktree, &mut alone);
+        }
+        found.add(&alone);
         let mut left = MOST_LOOKED_AT;
         let mut known = known.again();
         while let Some(path) = folders.pop() {
             let Some(stamp) = Stamp::of(&path) else { continue };
             let folder = known.get(path, stamp, |path| self.read(path, worktree));
             left = left.checked_sub(folder.entries).ok_or_else(|| too_many("files to look at", MOST_LOOKED_AT))?;
-            found.extend_from_slice(&folder.hidden);
+            found.add(folder);
             folders.extend_from_slice(&folder.folders);
-            if found.len() > MOST_HIDDEN {
+            if found.hidden.len() > MOST_HIDDEN {
                 return Err(too_many("files to hide", MOST_HIDDEN));
             }
         }
-        found.sort();
-        found.dedup();
-        Ok(found)
+        Ok(found.tidied())
     }
 
     /// Checkouts of other sessions come and go all the time. A fresh one has only files that are in git, which everybody
@@ -83,21 +96,75 @@ impl<'r> Hiding<'r> {
 
     fn read(&self, path: &Path, worktree: &Path) -> Folder {
         let mut folder = Folder::default();
+        let kept = self.keeps_all_in(path, worktree);
         // What this user cannot list, a command cannot either.
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             folder.entries += 1;
             let (path, kind) = (entry.path(), entry.file_type());
             if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-                if entry.file_name() != ".git" && !self.passes_by(&path, worktree) {
-                    folder.folders.push(path);
+                if entry.file_name() == ".git" || self.passes_by(&path, worktree) {
+                    continue;
                 }
-            } else if self.hides(&path, worktree) {
-                // A link hides what it leads to, which may be something else the next time.
-                folder.leads_elsewhere |= kind.map_or(true, |kind| kind.is_symlink());
-                folder.hidden.extend(path.canonicalize().ok().filter(|file| !file.is_dir()));
+                if !kept && self.keeps_all_in(&path, worktree) {
+                    folder.kept.push(Held { path: path.clone(), leans: true });
+                }
+                folder.folders.push(path);
+                continue;
+            }
+            let linked = kind.map_or(true, |kind| kind.is_symlink());
+            self.hide(&path, linked, worktree, &mut folder);
+            let name = || files::relative(&path, worktree);
+            if !kept && !linked && !self.edit.is_empty() && self.edit.holds(&name()) {
+                let leans = self.edit.leans_on_folders(&name());
+                folder.kept.push(Held { path, leans });
             }
         }
         folder
+    }
+
+    fn hide(&self, path: &Path, linked: bool, worktree: &Path, folder: &mut Folder) {
+        if !self.hides(path, worktree) {
+            return;
+        }
+        // A link hides what it leads to, which may be something else the next time.
+        folder.leads_elsewhere |= linked;
+        if let Some(file) = path.canonicalize().ok().filter(|file| !file.is_dir()) {
+            let leans = linked || self.read.leans_on_folders(&files::relative(path, worktree));
+            folder.hidden.push(Held { path: file, leans });
+        }
+    }
+
+    /// Whether a folder of the worktree stays as it is, with all that is in it or would be.
+    fn keeps_all_in(&self, folder: &Path, worktree: &Path) -> bool {
+        let inside = folder != worktree && folder.starts_with(worktree);
+        inside && !self.edit.is_empty() && self.edit.holds_all_in(&files::relative(folder, worktree))
+    }
+}
+
+impl Found {
+    fn add(&mut self, folder: &Folder) {
+        self.hidden.extend_from_slice(&folder.hidden);
+        let room = (MOST_KEPT + 1).saturating_sub(self.kept.len());
+        self.kept.extend(folder.kept.iter().take(room).cloned());
+    }
+
+    fn tidied(mut self) -> Self {
+        // The tools are held to these rules all the same: many files are no reason to refuse a command.
+        if self.kept.len() > MOST_KEPT {
+            self.kept.clear();
+            self.notice = Some(format!(
+                "rules of `edit` deny more than {MOST_KEPT} files by name, too many to keep commands from changing them"
+            ));
+        }
+        for list in [&mut self.hidden, &mut self.kept] {
+            list.sort();
+            list.dedup_by(|later, first| {
+                let same = later.path == first.path;
+                first.leans |= same && later.leans;
+                same
+            });
+        }
+        self
     }
 }
 
@@ -108,15 +175,12 @@ fn too_many(what: &str, most: usize) -> String {
     )
 }
 
-fn is_narrow(rule: &Rule) -> bool {
-    !rule.pattern.trim_matches('*').is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Place;
     use proto::Action::{Allow, Ask, Deny};
+    use proto::Rule;
 
     fn policy(own: &[(&str, &str, Action)]) -> rules::Policy {
         let own = own.iter().map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action)).collect();
@@ -125,8 +189,11 @@ mod tests {
 
     fn found(place: &Place, own: &[(&str, &str, Action)]) -> Vec<String> {
         let policy = policy(own);
-        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
-        found.iter().map(|path| files::relative(path, place.dir())).collect()
+        names(place, &Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap().hidden)
+    }
+
+    fn names(place: &Place, held: &[Held]) -> Vec<String> {
+        held.iter().map(|held| files::relative(&held.path, place.dir())).collect()
     }
 
     const DEFAULTS: [(&str, &str, Action); 5] = [
@@ -187,10 +254,7 @@ mod tests {
         place.file("a/b/.env", "x");
         place.file("c/plain", "x");
         let mut known = Known::default();
-        let mut found = || -> Vec<String> {
-            let found = Hiding::of(&policy).find(place.dir(), &mut known).unwrap();
-            found.iter().map(|path| files::relative(path, place.dir())).collect()
-        };
+        let mut found = || names(&place, &Hiding::of(&policy).find(place.dir(), &mut known).unwrap().hidden);
         assert_eq!(found(), ["a/b/.env"]);
         place.file("c/d/.env", "x");
         assert_eq!(found(), ["a/b/.env", "c/d/.env"]);
@@ -198,6 +262,40 @@ mod tests {
         assert_eq!(found(), ["c/d/.env", "e/b/.env"]);
         fs::remove_file(place.dir().join("c/d/.env")).unwrap();
         assert_eq!(found(), ["e/b/.env"]);
+    }
+
+    #[test]
+    fn what_must_not_be_changed_is_found_as_a_folder_where_it_is_one() {
+        let place = Place::new();
+        for name in ["prot/a", "prot/deep/b", "prot/.env", "src/x.lock", "src/y", "z.lock", "half/a", "half/b.md"] {
+            place.file(name, "x");
+        }
+        std::os::unix::fs::symlink("src/y", place.dir().join("linked.lock")).unwrap();
+        let own = [
+            ("read", "*.env", Ask),
+            ("edit", "prot/*", Deny),
+            ("edit", "*.lock", Deny),
+            ("edit", "src/*", Ask),
+            ("edit", "src/x.lock", Deny),
+            ("edit", "half/*", Deny),
+            ("edit", "half/*.md", Allow),
+        ];
+        let policy = policy(&own);
+        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
+        assert_eq!(names(&place, &found.kept), ["half/a", "prot", "src/x.lock", "z.lock"]);
+        assert_eq!(names(&place, &found.hidden), ["prot/.env"]);
+        assert!(found.notice.is_none());
+    }
+
+    #[test]
+    fn more_than_can_be_kept_is_said_and_not_an_error() {
+        let place = Place::new();
+        for n in 0..=MOST_KEPT {
+            place.file(&format!("{n}.lock"), "");
+        }
+        let policy = policy(&[("edit", "*.lock", Deny)]);
+        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
+        assert!(found.kept.is_empty() && found.notice.unwrap().contains("more than 500"));
     }
 
     #[test]

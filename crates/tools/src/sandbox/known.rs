@@ -1,5 +1,6 @@
 //! What a walk over a worktree found, so that the next one reads only the folders that were changed since.
 
+use super::hidden::Held;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,8 @@ const FORGOTTEN: Duration = Duration::from_secs(10 * 60);
 #[derive(Debug, Default)]
 pub(crate) struct Folder {
     pub(crate) entries: usize,
-    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) hidden: Vec<Held>,
+    pub(crate) kept: Vec<Held>,
     /// Those in it.
     pub(crate) folders: Vec<PathBuf>,
     /// It says something that can change without it.

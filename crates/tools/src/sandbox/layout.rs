@@ -1,6 +1,8 @@
 //! What a command sees of the file system, as a list of mounts. Pure: what there is comes in a [`Ground`].
 
-use super::{Ground, Mode, Places};
+use super::hidden::Held;
+use super::{Found, Ground, Mode, Places, masks};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// One thing laid over the read-only system.
@@ -26,7 +28,7 @@ impl Mount {
 
 /// In the order in which they are made: whatever lies inside of something comes after it, so that a workspace below
 /// `/tmp` or below a directory of ours is still there, and ours inside of a workspace is not.
-pub(crate) fn lay_out(ground: &Ground, hidden: &[PathBuf], places: &Places, temporary: &Path) -> Vec<Mount> {
+pub(crate) fn lay_out(ground: &Ground, found: &Found, places: &Places, temporary: &Path) -> Vec<Mount> {
     let mut mounts = Vec::new();
     if ground.reach.mode == Mode::Off {
         mounts.push(Mount::Writable("/".into()));
@@ -36,16 +38,34 @@ pub(crate) fn lay_out(ground: &Ground, hidden: &[PathBuf], places: &Places, temp
         mounts.extend(ground.run.iter().cloned().map(Mount::Blank));
         mounts.extend(ground.kept_of_run.iter().cloned().map(Mount::Fixed));
         mounts.extend(ground.writable.iter().cloned().map(Mount::Writable));
+        mounts.extend(above(ground, found).map(Mount::Writable));
         mounts.extend(ground.fixed.iter().cloned().map(Mount::Fixed));
-        let masked = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.empty(), writable: false };
+        mounts.extend(found.kept.iter().map(|held| Mount::Fixed(held.path.clone())));
+        let masked = |at: &PathBuf| match at.ends_with(masks::SETTINGS) {
+            true => Mount::Fixed(at.clone()),
+            false => Mount::Instead { at: at.clone(), of: places.empty(), writable: false },
+        };
         mounts.extend(ground.missing.iter().map(masked));
     }
     mounts.extend(ground.private.iter().cloned().map(Mount::Blank));
     mounts.extend(ground.outputs.iter().cloned().map(Mount::Fixed));
-    let unreadable = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.nothing(), writable: false };
-    mounts.extend(hidden.iter().map(unreadable));
+    let unreadable = |held: &Held| Mount::Instead { at: held.path.clone(), of: places.nothing(), writable: false };
+    mounts.extend(found.hidden.iter().map(unreadable));
     mounts.sort_by_key(|mount| mount.at().components().count());
     mounts
+}
+
+/// Folders that keep their names because of what is in them: as mounts of their own they cannot be renamed.
+fn above(ground: &Ground, found: &Found) -> impl Iterator<Item = PathBuf> {
+    let open = |dir: &Path| ground.writable.iter().any(|open| dir != open && dir.starts_with(open));
+    let closed = |dir: &Path| {
+        let kept = found.kept.iter().map(|held| &held.path);
+        ground.fixed.iter().chain(&ground.private).chain(kept).any(|closed| dir.starts_with(closed))
+    };
+    let leaning = found.hidden.iter().chain(&found.kept).filter(|held| held.leans);
+    let above: BTreeSet<&Path> = leaning.flat_map(|held| held.path.ancestors().skip(1)).collect();
+    let above: Vec<PathBuf> = above.into_iter().filter(|dir| open(dir) && !closed(dir)).map(Path::to_owned).collect();
+    above.into_iter()
 }
 
 #[cfg(test)]
@@ -54,10 +74,14 @@ mod tests {
     use crate::sandbox::Reach;
 
     fn shown(ground: &Ground, hidden: &[&str]) -> Vec<String> {
+        let hidden = hidden.iter().map(|path| Held { path: path.into(), leans: false }).collect();
+        shown_with(ground, &Found { hidden, ..Found::default() })
+    }
+
+    fn shown_with(ground: &Ground, found: &Found) -> Vec<String> {
         let places =
             Places { private: Vec::new(), outputs: "/h/state/outputs".into(), root: "/h/state/sandbox".into() };
-        let hidden: Vec<PathBuf> = hidden.iter().map(PathBuf::from).collect();
-        let mounts = lay_out(ground, &hidden, &places, Path::new("/h/state/sandbox/tmp/s"));
+        let mounts = lay_out(ground, found, &places, Path::new("/h/state/sandbox/tmp/s"));
         let words = |mount: &Mount| match mount {
             Mount::Writable(at) => format!("writable {}", at.display()),
             Mount::Fixed(at) => format!("fixed {}", at.display()),
@@ -106,6 +130,27 @@ mod tests {
                 "/tmp/w/a/b/.env is fixed /h/state/sandbox/nothing",
             ]
         );
+    }
+
+    #[test]
+    fn folders_above_what_is_found_by_its_place_are_held_where_they_could_be_renamed() {
+        let ground = Ground { writable: paths(&["/w"]), fixed: paths(&["/w/.convoke"]), ..Ground::bare(Reach::USUAL) };
+        let held = |path: &str, leans: bool| Held { path: path.into(), leans };
+        let found = Found {
+            hidden: vec![
+                held("/w/a/b/key", true),
+                held("/w/c/.env", false),
+                held("/w/.convoke/x/key", true),
+                held("/elsewhere/x/key", true),
+                held("/w/d/prot/deep/key", true),
+            ],
+            kept: vec![held("/w/d/prot", true)],
+            notice: None,
+        };
+        let list = shown_with(&ground, &found);
+        let writable: Vec<&String> = list.iter().filter(|mount| mount.starts_with("writable")).collect();
+        assert_eq!(writable, ["writable /w", "writable /w/a", "writable /w/d", "writable /w/a/b"]);
+        assert!(list.contains(&"fixed /w/d/prot".to_owned()), "{list:?}");
     }
 
     #[test]

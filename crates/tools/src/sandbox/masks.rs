@@ -1,7 +1,7 @@
 //! Stand-ins for protected paths that do not exist: a sandbox can only lay something over what is there.
 //!
 //! A stand-in is an empty directory, since removing one can never remove somebody's work, and git does not see it. It
-//! exists while a sandbox needs it. Their names are on a list before they are made, so that a gateway that was killed
+//! exists while a sandbox needs it. For the one file that git fails over if it is a directory, it is an empty file. Their names are on a list before they are made, so that a gateway that was killed
 //! leaves nothing for good: the next one clears the list.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,33 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Settings of a worktree alone: git fails when this is a directory.
+pub(super) const SETTINGS: &str = "config.worktree";
+
+/// Whether this is nothing but a stand-in.
+pub(super) fn is_empty(path: &Path) -> bool {
+    match path.ends_with(SETTINGS) {
+        true => fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0),
+        false => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    let made = match path.ends_with(SETTINGS) {
+        true => fs::File::create_new(path).map(drop),
+        false => fs::create_dir(path),
+    };
+    made.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
+}
+
+/// One that somebody put something into is theirs.
+fn remove(path: &Path) {
+    let _ = match path.ends_with(SETTINGS) && is_empty(path) {
+        true => fs::remove_file(path),
+        false => fs::remove_dir(path),
+    };
+}
 
 pub(crate) struct Masks {
     list: PathBuf,
@@ -27,7 +54,7 @@ impl Masks {
     /// Removes what a predecessor left.
     pub(crate) fn open(list: PathBuf) -> Arc<Self> {
         for path in fs::read(&list).unwrap_or_default().split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
-            let _ = fs::remove_dir(PathBuf::from(std::ffi::OsString::from_vec(path.to_vec())));
+            remove(Path::new(&std::ffi::OsString::from_vec(path.to_vec())));
         }
         let _ = fs::remove_file(&list);
         Arc::new(Self { list, held: Mutex::default() })
@@ -42,10 +69,7 @@ impl Masks {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         *held.entry(path.to_owned()).or_default() += 1;
         let mask = Mask { path: path.to_owned(), of: Arc::clone(self) };
-        let made = write(&self.list, &held).and_then(|()| match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        });
+        let made = write(&self.list, &held).and_then(|()| make(path));
         // Before the mask is dropped, which takes it as well.
         drop(held);
         made.map(|()| mask)
@@ -59,8 +83,7 @@ impl Drop for Mask {
         *count -= 1;
         if *count == 0 {
             held.remove(&self.path);
-            // One that somebody put something into is theirs.
-            let _ = fs::remove_dir(&self.path);
+            remove(&self.path);
             let _ = write(&self.of.list, &held);
         }
     }
@@ -105,6 +128,21 @@ mod tests {
         fs::write(path.join("convoke.json"), "{}").unwrap();
         drop(mask);
         assert!(path.join("convoke.json").exists());
+    }
+
+    #[test]
+    fn settings_of_a_worktree_have_a_file_stand_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let (masks, path) = (Masks::open(dir.path().join("masks")), dir.path().join(SETTINGS));
+        let mask = masks.hold(&path).unwrap();
+        assert!(path.is_file() && is_empty(&path));
+        drop(mask);
+        assert!(!path.exists());
+        let mask = masks.hold(&path).unwrap();
+        fs::write(&path, "[core]").unwrap();
+        assert!(!is_empty(&path));
+        drop(mask);
+        assert!(path.exists());
     }
 
     #[test]

@@ -22,13 +22,14 @@ mod inside;
 mod known;
 mod layout;
 mod masks;
+mod named;
 
 pub use backend::{Backend, Enforced, find};
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
 pub(crate) use ground::{Ground, look};
-pub(crate) use hidden::Hiding;
+pub(crate) use hidden::{Found, Hiding};
 pub(crate) use inside::arguments as arguments_inside;
 pub(crate) use known::Walks;
 pub(crate) use layout::lay_out;
@@ -97,11 +98,13 @@ impl Reach {
 pub struct Confine {
     /// Whose temporary files they see.
     pub session: SessionId,
+    /// The root of its tree: whose saved outputs they see.
+    pub root: SessionId,
     pub reach: Reach,
     /// The session's directory and the root of what it works on, free of symlinks; the second holds the first.
     pub dir: PathBuf,
     pub worktree: PathBuf,
-    /// Which files are not to be read.
+    /// Which files are not to be read or changed.
     pub rules: Arc<rules::Policy>,
 }
 
@@ -128,6 +131,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// Where everything of ours is in one directory, that is also where the user's own settings are looked for.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        let [config, state, run, ..] = self.private.as_slice() else { return None };
+        config.parent().filter(|home| [state, run].iter().all(|path| path.parent() == Some(home)))
+    }
+
     /// The session's own `/tmp`.
     pub(crate) fn temporary(&self, session: &SessionId) -> PathBuf {
         self.root.join("tmp").join(session.as_str())
@@ -172,6 +181,7 @@ mod tests {
     fn the_chain_goes_from_the_root_down() {
         let confine = |dir: &str, worktree: &str| Confine {
             session: SessionId::new(),
+            root: SessionId::new(),
             reach: Reach::USUAL,
             dir: dir.into(),
             worktree: worktree.into(),

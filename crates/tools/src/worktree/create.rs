@@ -94,7 +94,7 @@ pub(super) async fn complete(repo: &Repository, tree: &Tree) -> Result<Record, E
     let _ = std::fs::remove_file(tree.git_dir.join("index.lock"));
     let index = inspect::Index::of(repo, tree).await?;
     snapshot::take(repo, tree, &index).await?;
-    let git = repo.git.at(&tree.path).steadfast();
+    let git = repo.git.open_in(&tree.path).await?.steadfast();
     git.work(&["reset", "--quiet", "--hard", "HEAD"]).await?;
     repo.git.work(&["worktree", "unlock", &tree.path.display().to_string()]).await?;
     Ok(Record { base: Some(tree.head.clone()), from: repo.branch.clone(), ..tree.record() })

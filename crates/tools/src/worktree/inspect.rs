@@ -54,6 +54,8 @@ pub(super) struct Index {
     /// Git in the worktree, with the copy as its index.
     pub(super) git: Git,
     path: PathBuf,
+    /// Repositories inside of the worktree that it knows of.
+    pub(super) nested: Vec<String>,
 }
 
 impl Index {
@@ -63,27 +65,27 @@ impl Index {
         }
         let path = tree.git_dir.join(format!("convoke-index-{}", proto::CallId::new()));
         let index = tree.git_dir.join("index");
-        let git = repo.git.at(&tree.path).with("GIT_INDEX_FILE", &path.display().to_string());
-        let index_copy = Self { git, path };
+        let git = repo.git.open_in(&tree.path).await?.with("GIT_INDEX_FILE", &path.display().to_string());
+        let mut index_copy = Self { git, path, nested: Vec::new() };
         if index.exists() {
             copy(&index, &index_copy.path).map_err(|error| files::refused("copy", &index, &error))?;
-            index_copy.see_everything(tree).await?;
         } else {
             index_copy.git.work(&["read-tree", "HEAD"]).await?;
         }
+        index_copy.see_everything(tree).await?;
         Ok(index_copy)
     }
 
     /// An index can be told to take files for unchanged or absent. What is to be deleted is looked at all the same.
-    async fn see_everything(&self, tree: &Tree) -> Result<(), Error> {
-        let listed = self.git.read(&["ls-files", "-v", "-z"]).await?;
-        let entries = listed.split('\0').filter_map(|line| line.split_once(' '));
-        let hidden: Vec<&str> = entries
-            .filter(|(flag, path)| {
-                let assumed = flag.chars().all(|c| c.is_ascii_lowercase());
-                assumed || (*flag == "S" && std::fs::symlink_metadata(tree.path.join(path)).is_ok())
+    async fn see_everything(&mut self, tree: &Tree) -> Result<(), Error> {
+        let listed = self.git.read(&["ls-files", "-v", "--stage", "-z"]).await?;
+        self.nested = nested(&tree.path, &listed);
+        let hidden: Vec<&str> = entries(&listed)
+            .filter(|entry| {
+                let assumed = entry.flag.chars().all(|c| c.is_ascii_lowercase());
+                assumed || (entry.flag == "S" && std::fs::symlink_metadata(tree.path.join(entry.path)).is_ok())
             })
-            .map(|(_, path)| path)
+            .map(|entry| entry.path)
             .collect();
         for paths in hidden.chunks(TOGETHER) {
             for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
@@ -93,6 +95,29 @@ impl Index {
         }
         Ok(())
     }
+}
+
+/// What `git ls-files -v --stage -z` says of a file.
+struct Entry<'l> {
+    flag: &'l str,
+    mode: &'l str,
+    path: &'l str,
+}
+
+fn entries(listed: &str) -> impl Iterator<Item = Entry<'_>> {
+    listed.split('\0').filter_map(|line| {
+        let (about, path) = line.split_once('\t')?;
+        let mut words = about.split(' ');
+        Some(Entry { flag: words.next()?, mode: words.next()?, path })
+    })
+}
+
+/// Repositories that are in an index by their name, and that are there.
+pub(super) fn nested(top: &Path, listed: &str) -> Vec<String> {
+    // Nobody can tell where one is whose name is no text.
+    let there = |path: &&str| path.contains(char::REPLACEMENT_CHARACTER) || top.join(path).join(".git").exists();
+    let links = entries(listed).filter(|entry| entry.mode == "160000");
+    links.map(|entry| entry.path).filter(there).map(str::to_owned).collect()
 }
 
 /// With the time of the original: git looks into files that changed within the second of their index, and would pass over
@@ -124,13 +149,36 @@ pub(super) fn check_unlocked(tree: &Tree) -> Result<(), Error> {
 
 /// Looks at a worktree that is there.
 pub(super) async fn changes(repo: &Repository, tree: &Tree, index: &Index) -> Result<Changes, Error> {
-    let args = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames"];
-    let listed = index.git.read(&args).await?;
-    let files: Vec<&str> = listed.split('\0').filter(|line| !line.is_empty()).collect();
+    let listed = index.git.read(STATUS).await?;
+    let mut files: Vec<String> = listed.split('\0').filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    for inner in &index.nested {
+        let line = format!(" M {inner}");
+        if !files.contains(&line) && !is_unchanged(&index.git, &tree.path.join(inner)).await {
+            files.push(line);
+        }
+    }
     let mut changes = commits(repo, tree).await?;
     changes.file_count = files.len();
     changes.files = files.into_iter().take(NAMED).map(|line| line.trim().to_owned()).collect();
     Ok(changes)
+}
+
+/// Of a repository inside, only whether another commit is checked out: to look further, git would start another one in
+/// it, and do what its settings say.
+const STATUS: &[&str] =
+    &["status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames"];
+
+/// Whether a repository inside has the files that are checked out in it, and no other. One that cannot be looked at, or
+/// that has others in itself, counts as changed.
+async fn is_unchanged(outer: &Git, dir: &Path) -> bool {
+    let look = async || -> Result<bool, Error> {
+        let git = outer.open_in(dir).await?;
+        let top = git.read(&["rev-parse", "--path-format=absolute", "--show-toplevel"]).await?;
+        let own = Path::new(top.trim_end_matches('\n')).canonicalize().ok() == dir.canonicalize().ok();
+        let listed = git.read(&["ls-files", "-v", "--stage", "-z"]).await?;
+        Ok(own && nested(dir, &listed).is_empty() && git.read(STATUS).await?.is_empty())
+    };
+    look().await.unwrap_or(false)
 }
 
 /// Commits of the worktree that are neither in what it was made from nor on the branch it came from.

@@ -4,7 +4,7 @@
 //! so that commits which are on no other branch live as long as the snapshot does.
 
 use super::create::{self, Made};
-use super::inspect::Index;
+use super::inspect::{self, Index};
 use super::name::Name;
 use super::record::Record;
 use super::repository::{Repository, Tree};
@@ -49,8 +49,11 @@ impl Snapshot {
 
 /// Keeps every file of a worktree that is not ignored. On disk when this returns.
 pub(super) async fn take(repo: &Repository, tree: &Tree, index: &Index) -> Result<Snapshot, Error> {
+    // Before, since git would look into those that it knows, and do what their settings say; and after for the others.
+    check_nested(tree, &index.nested)?;
     index.git.work(&["add", "--all", "--sparse", "."]).await.map_err(|error| unkept(tree, &error))?;
-    check_nested(tree, &index.git.read(&["ls-files", "--stage", "-z"]).await?)?;
+    let listed = index.git.read(&["ls-files", "-v", "--stage", "-z"]).await?;
+    check_nested(tree, &inspect::nested(&tree.path, &listed))?;
     let files = index.git.read(&["write-tree"]).await?;
     keep(repo, tree, files.trim()).await
 }
@@ -115,12 +118,7 @@ fn unkept(tree: &Tree, error: &Error) -> Error {
 }
 
 /// A repository inside of the worktree is in a snapshot by its name only: its files would be lost.
-fn check_nested(tree: &Tree, staged: &str) -> Result<(), Error> {
-    let nested = |line: &str| {
-        let path = line.strip_prefix("160000 ")?.split_once('\t')?.1.to_owned();
-        tree.path.join(&path).join(".git").exists().then_some(path)
-    };
-    let nested: Vec<String> = staged.split('\0').filter_map(nested).collect();
+fn check_nested(tree: &Tree, nested: &[String]) -> Result<(), Error> {
     if nested.is_empty() {
         return Ok(());
     }

@@ -4,6 +4,8 @@ use super::*;
 use crate::doors::Closed;
 use crate::testing::{Direct, Place, git_in, repository};
 use proto::Code;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
@@ -475,6 +477,112 @@ async fn nothing_that_a_repository_names_is_run() {
     // As a control: plain git falls for it.
     let _ = std::process::Command::new("git").args(["status"]).current_dir(place.dir()).output().unwrap();
     assert!(canary.exists());
+}
+
+/// A repository inside of a worktree whose settings name a program, which a look at its files starts. It says so in the
+/// file that is returned.
+fn trapped(tree: &Path) -> PathBuf {
+    trapped_at(tree, OsStr::new("sub"))
+}
+
+fn trapped_at(tree: &Path, called: &OsStr) -> PathBuf {
+    let inner = tree.join(called);
+    write(&inner.join("a.txt"), "one\n");
+    git_in(&inner, "init --quiet");
+    for key in ["user.name", "user.email"] {
+        git_in(&inner, &format!("config {key} x"));
+    }
+    commit(&inner, "inner");
+    commit(tree, "link");
+    let canary = tree.parent().unwrap().join("canary");
+    let script = inner.join(".git/evil.sh");
+    write(&script, &format!("#!/bin/sh\necho $0 >> {}\ncat\n", canary.display()));
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for key in ["filter.x.clean", "filter.x.smudge", "core.fsmonitor"] {
+        git_in(&inner, &format!("config {key} .git/evil.sh"));
+    }
+    write(&inner.join(".git/info/attributes"), "a.txt filter=x\n");
+    canary
+}
+
+#[tokio::test]
+async fn nothing_that_a_repository_inside_names_is_run() {
+    let place = repository();
+    let tree = made(&place, "x").await;
+    let canary = trapped(&tree);
+    write(&tree.join("sub/a.txt"), "two\n");
+    let refused = try_remove(&place, "x", false).await.unwrap_err();
+    assert!(refused.message.contains("M sub"), "{refused}");
+    let refused = try_remove(&place, "x", true).await.unwrap_err();
+    assert!(refused.message.contains("other repositories"), "{refused}");
+    let kept = end(&place, "x", &Closed).await;
+    assert!(matches!(kept, Finished::Kept { why } if why.contains("1 uncommitted file")));
+    assert_eq!(std::fs::read_to_string(tree.join("sub/a.txt")).unwrap(), "two\n");
+    assert!(!canary.exists(), "{}", std::fs::read_to_string(&canary).unwrap());
+    // As a control: plain git falls for it.
+    git_in(&tree, "status");
+    assert!(canary.exists());
+}
+
+#[tokio::test]
+async fn nothing_is_run_for_a_repository_inside_whose_name_is_no_text() {
+    let place = repository();
+    let tree = made(&place, "x").await;
+    let called = OsStr::from_bytes(b"s\xffub");
+    let canary = trapped_at(&tree, called);
+    write(&tree.join(called).join("a.txt"), "two\n");
+    for discard in [false, true] {
+        try_remove(&place, "x", discard).await.unwrap_err();
+    }
+    assert!(!canary.exists() && tree.join(called).exists());
+}
+
+#[tokio::test]
+async fn a_repository_inside_holds_work_when_anything_in_it_is_not_as_recorded() {
+    let place = repository();
+    let tree = made(&place, "x").await;
+    trapped(&tree);
+    let inner = tree.join("sub");
+    let files = async || {
+        let repo = open(&place).await;
+        let tree = repo.tree(&name("x")).await.unwrap();
+        inspect::changes(&repo, &tree, &Index::of(&repo, &tree).await.unwrap()).await.unwrap().files
+    };
+    assert!(files().await.is_empty());
+    write(&inner.join("new"), "x");
+    assert_eq!(files().await, ["M sub"]);
+    std::fs::remove_file(inner.join("new")).unwrap();
+    git_in(&inner, "-c core.fsmonitor=false commit --quiet --allow-empty --message moved");
+    assert_eq!(files().await, ["M sub"]);
+    git_in(&inner, "-c core.fsmonitor=false reset --quiet --soft HEAD~1");
+    assert!(files().await.is_empty());
+    // One that says it is somewhere else, one with another inside, and one that is broken.
+    git_in(&inner, &format!("config core.worktree {}", place.dir().display()));
+    assert_eq!(files().await, ["M sub"]);
+    git_in(&inner, "config --unset core.worktree");
+    write(&inner.join(".git/HEAD"), "nonsense");
+    assert_eq!(files().await, ["M sub"]);
+}
+
+#[tokio::test]
+async fn settings_of_a_worktree_alone_name_nothing_that_is_run() {
+    let place = repository();
+    place.git("config extensions.worktreeConfig true");
+    let tree = made(&place, "x").await;
+    let canary = place.dir().join("../canary");
+    let script = place.file("../evil.sh", format!("#!/bin/sh\necho >> {}\ncat\n", canary.display()));
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    git_in(&tree, &format!("config --worktree filter.x.clean {}", script.display()));
+    place.file(".git/info/attributes", "a.txt filter=x\n");
+    write(&tree.join("a.txt"), "two\n");
+    assert!(try_remove(&place, "x", false).await.unwrap_err().message.contains("M a.txt"));
+    assert!(!canary.exists());
+    // As a control: plain git falls for it.
+    git_in(&tree, "status");
+    std::fs::remove_file(&canary).unwrap();
+    write(&tree.join("a.txt"), "six\n");
+    try_remove(&place, "x", true).await.unwrap();
+    assert!(!canary.exists());
 }
 
 #[tokio::test]

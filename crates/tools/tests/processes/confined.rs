@@ -27,9 +27,16 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         whoever_makes_a_protected_file_otherwise_is_not_kept_from_it,
     ),
     ("t27_a_protected_file_that_is_replaced_stays_protected", t27_a_protected_file_that_is_replaced_stays_protected),
+    ("t27_what_submodules_run_stays_as_it_is", t27_what_submodules_run_stays_as_it_is),
+    (
+        "t27_agents_and_commands_cannot_be_made_in_the_users_own_directory",
+        t27_agents_and_commands_cannot_be_made_in_the_users_own_directory,
+    ),
     ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
     ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
     ("t28_files_that_rules_deny_cannot_be_read", t28_files_that_rules_deny_cannot_be_read),
+    ("t28_a_file_that_rules_deny_cannot_be_moved_into_sight", t28_a_file_that_rules_deny_cannot_be_moved_into_sight),
+    ("files_that_rules_deny_to_edit_cannot_be_changed", files_that_rules_deny_to_edit_cannot_be_changed),
     (
         "t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main",
         t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main,
@@ -37,6 +44,7 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("t43_without_network_nothing_outside_is_reached", t43_without_network_nothing_outside_is_reached),
     ("t43_sockets_of_services_are_out_of_reach", t43_sockets_of_services_are_out_of_reach),
     ("t43_other_processes_are_out_of_reach", t43_other_processes_are_out_of_reach),
+    ("the_machine_cannot_be_steered_through_proc", the_machine_cannot_be_steered_through_proc),
     ("t45_a_cancelled_command_leaves_nothing_in_its_sandbox", t45_a_cancelled_command_leaves_nothing_in_its_sandbox),
     ("t45_a_killed_gateway_leaves_no_sandbox", t45_a_killed_gateway_leaves_no_sandbox),
     ("t47_only_listed_variables_get_inside", t47_only_listed_variables_get_inside),
@@ -95,16 +103,22 @@ fn a_second_command_is_run_in_the_same_sandbox() {
 
 fn our_own_files_do_not_exist_for_a_command() {
     let Some(room) = Room::new() else { return };
-    for name in ["home/config/convoke.jsonc", "home/state/auth.json", "home/run/s.sock", "home/state/outputs/long"] {
-        std::fs::write(room.path(name), "secret").unwrap();
+    // Of what was saved, that of its own tree does.
+    let saved = format!("state/outputs/{}/long", room.session);
+    let own = format!("home/{saved}");
+    let others = "home/state/outputs/ses_other/long";
+    for name in ["home/config/convoke.jsonc", "home/state/auth.json", "home/run/s.sock", &own, others] {
+        let path = room.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "secret").unwrap();
     }
     let home = room.path("home");
     for reach in [WORKSPACE, LOOKING, Reach { mode: Mode::Off, network: false, asked: true }] {
         let seen = room.ok(reach, &format!("cd {}; find . -type f", home.display()));
-        assert_eq!(seen, "./state/outputs/long\n", "{reach:?}");
-        room.fails(reach, &format!("echo x > {}/state/outputs/long", home.display()));
+        assert_eq!(seen, format!("./{saved}\n"), "{reach:?}");
+        room.fails(reach, &format!("echo x > {}/{saved}", home.display()));
     }
-    assert_eq!(std::fs::read_to_string(home.join("state/outputs/long")).unwrap(), "secret");
+    assert_eq!(std::fs::read_to_string(home.join(saved)).unwrap(), "secret");
 }
 
 fn work_goes_on_as_usual_in_a_repository() {
@@ -197,6 +211,58 @@ fn t27_a_protected_file_that_is_replaced_stays_protected() {
     assert!(!std::fs::read_to_string(room.work.join(".git/config")).unwrap().contains('x'));
 }
 
+fn t27_what_submodules_run_stays_as_it_is() {
+    let Some(room) = Room::new() else { return };
+    let mut room = room.repository();
+    room.git("init --quiet --bare .git/modules/a/b");
+    room.git("config extensions.worktreeConfig true");
+    let before = room.listed();
+    for script in [
+        "echo x >> .git/modules/a/b/config",
+        "echo x > .git/modules/a/b/hooks/post-checkout",
+        "mv .git/modules/a/b .git/modules/a/c",
+        "mv .git/modules/a .git/modules/c",
+        "mv .git/modules .git/other",
+        "git config --worktree core.fsmonitor ./x",
+        "echo x > .git/config.worktree",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    // Ours does not get into the way of git's, neither inside nor outside.
+    block_on(async {
+        let finished =
+            room.run(WORKSPACE, "git status --porcelain && touch .git/modules/a/b/FETCH_HEAD").await.unwrap();
+        assert_eq!((finished.code, text(&finished).as_str()), (Some(0), ""));
+        assert_eq!(room.git("status --porcelain"), "");
+        let inside = "readlink /proc/self/ns/pid";
+        assert_eq!(
+            room.run(WORKSPACE, inside).await.unwrap().output,
+            room.run(WORKSPACE, inside).await.unwrap().output
+        );
+        room.reaper = Room::held_by(Backend::Nobody).reaper;
+    });
+    assert_eq!(room.listed(), before);
+}
+
+fn t27_agents_and_commands_cannot_be_made_in_the_users_own_directory() {
+    let Some(room) = Room::new() else { return };
+    let room = room.at_home();
+    room.put(".claude/agents/a.md", "mine");
+    for script in [
+        "mkdir -p .opencode/agent && echo x > .opencode/agent/x.md",
+        "mkdir -p .claude/commands && echo x > .claude/commands/x.md",
+        "echo x > .claude/agents/x.md",
+        "mv .claude other && mkdir -p .claude/agents",
+        "mkdir -p x/agent && mv x .opencode && touch .opencode/agent/x.md",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    room.ok(WORKSPACE, "echo x > .claude/notes");
+    // Elsewhere the same folders are nobody's business while they do not exist.
+    let Some(room) = Room::new() else { return };
+    room.ok(WORKSPACE, "mkdir -p .opencode/agent .claude/commands");
+}
+
 fn t27_what_leads_git_elsewhere_does_not_last() {
     let Some(room) = Room::new() else { return };
     let room = room.repository();
@@ -250,6 +316,53 @@ fn t28_files_that_rules_deny_cannot_be_read() {
     }
     let why = room.refused(WORKSPACE, "true");
     assert!(why.contains("files to hide"), "{why}");
+}
+
+fn t28_a_file_that_rules_deny_cannot_be_moved_into_sight() {
+    let Some(mut room) = Room::new() else { return };
+    room.rules.push(Rule::new("read", "deep/secrets/*", Action::Deny));
+    room.put("deep/secrets/key", "hidden");
+    block_on(async {
+        for script in ["mv deep/secrets s2", "mv deep d2", "mv deep/secrets deep/s2", "rmdir deep/secrets"] {
+            let finished = room.run(WORKSPACE, script).await.unwrap();
+            assert_ne!(finished.code, Some(0), "{script}");
+            let said = text(&room.run(WORKSPACE, "cat $(find . -name key)").await.unwrap());
+            assert!(said.contains("Permission denied") && !said.contains("hidden"), "{script}: {said}");
+        }
+        let said =
+            text(&room.run(WORKSPACE, "echo x > deep/secrets/new && echo x > deep/other && ls deep").await.unwrap());
+        assert_eq!(said, "other\nsecrets\n");
+    });
+    // A name that is hidden wherever it is needs no folder to stay.
+    room.put("plain/.env", "hidden");
+    room.ok(WORKSPACE, "mv plain other && test -e other/.env");
+    room.fails(WORKSPACE, "cat other/.env");
+}
+
+fn files_that_rules_deny_to_edit_cannot_be_changed() {
+    let Some(mut room) = Room::new() else { return };
+    room.rules.push(Rule::new("edit", "deep/prot/*", Action::Deny));
+    room.rules.push(Rule::new("edit", "*.lock", Action::Deny));
+    room.rules.push(Rule::new("edit", "asked/*", Action::Ask));
+    room.put("deep/prot/f", "mine");
+    room.put("a/b.lock", "mine");
+    room.put("asked/f", "x");
+    for script in [
+        "cp a/b.lock deep/prot/f",
+        "env -C deep/prot sh -c 'echo x > f'",
+        "ln -s deep/prot pp; echo x > pp/f",
+        "echo x > deep/prot/new",
+        "rm -f deep/prot/f",
+        "mv deep/prot p2",
+        "mv deep d2",
+        "echo x > a/b.lock",
+        "mv a/b.lock c",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    assert_eq!(room.ok(WORKSPACE, "echo x > asked/f && echo x > deep/new && cat deep/prot/f a/b.lock"), "minemine");
+    assert_eq!(std::fs::read_to_string(room.work.join("deep/prot/f")).unwrap(), "mine");
+    assert!(!room.work.join("deep/prot/new").exists());
 }
 
 fn t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main() {
@@ -417,6 +530,35 @@ fn t43_other_processes_are_out_of_reach() {
     room.fails(WORKSPACE, "unshare --user true");
     // Not even the one that serves them.
     room.fails(WORKSPACE, "exec 3<>/proc/1/mem");
+}
+
+/// Opens every file about the machine for writing, and writes nothing. Prints those that could be opened.
+const STEER: &str = "
+    shopt -s nullglob
+    for file in /proc/sys/kernel/* /proc/sys/vm/* /proc/sys/fs/* /proc/irq/* /proc/[a-z]*; do
+        if [ -f $file ] && (exec 3<>$file) 2>/dev/null; then echo $file; fi
+    done
+";
+
+fn the_machine_cannot_be_steered_through_proc() {
+    let Some(room) = Room::new() else { return };
+    if rustix::process::geteuid().is_root() {
+        assert!(room.ok(OFF, "ls -l /proc/sys/kernel/core_pattern").starts_with("-rw"));
+    } else {
+        eprintln!("NOT TRIED as root, to whom it would be open without a sandbox");
+    }
+    for reach in [WORKSPACE, LOOKING, Reach { mode: Mode::Off, network: false, asked: true }] {
+        assert_eq!(room.ok(reach, &format!("{STEER} true")), "", "{reach:?}");
+        for file in ["kcore", "kmsg", "timer_list", "slabinfo"] {
+            room.fails(reach, &format!("exec 3</proc/{file}"));
+        }
+        // What is about processes is as usual.
+        room.ok(reach, "cat /proc/self/status /proc/meminfo /proc/cpuinfo /proc/sys/kernel/ostype > /dev/null");
+        room.ok(reach, "echo 100 > /proc/self/oom_score_adj");
+    }
+    if let Some(room) = Room::by_landlock() {
+        assert_eq!(room.ok(LOOKING, &format!("{STEER} true")), "");
+    }
 }
 
 /// A command that detaches in every usual way and does not want to end; it says so in the file `up`.

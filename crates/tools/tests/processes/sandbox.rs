@@ -75,6 +75,15 @@ impl Room {
         Self { dir, work, session: proto::SessionId::new(), reaper, rules, mark: format!("86400.{nanos}") }
     }
 
+    /// With the workspace as the user's own directory.
+    pub(crate) fn at_home(mut self) -> Self {
+        let (backend, _) = sandbox::find(&exe(), std::env::var_os("PATH").as_deref());
+        let home = ("HOME".to_owned(), self.work.display().to_string());
+        let env = std::env::vars().filter(|(name, _)| name != "HOME").chain([home]);
+        self.reaper = Arc::new(Reaper::new(exe(), env.collect()).sandboxes(places(&self.path("")), Some(backend)));
+        self
+    }
+
     /// With a repository that has one commit.
     pub(crate) fn repository(self) -> Self {
         self.put("a.txt", "one\n");
@@ -116,6 +125,7 @@ impl Room {
     pub(crate) fn command(&self, reach: Reach, script: &str) -> Command {
         let confine = Confine {
             session: self.session.clone(),
+            root: self.session.clone(),
             reach,
             dir: self.work.clone(),
             worktree: self.work.clone(),
@@ -195,6 +205,7 @@ pub(crate) fn gateway(args: &[String]) -> ExitCode {
     let work = root.join("work");
     let confine = Confine {
         session: proto::SessionId::new(),
+        root: proto::SessionId::new(),
         reach: WORKSPACE,
         dir: work.clone(),
         worktree: work,
