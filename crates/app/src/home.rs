@@ -1,7 +1,7 @@
 //! A home as this process sees it: where things are, what the environment and the settings say.
 
 use crate::failure::{Failure, cannot};
-use crate::settings::pointless;
+use crate::settings::odd;
 use crate::{organisation, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
@@ -42,7 +42,7 @@ impl Home {
     }
 
     pub(crate) fn warn(&self) {
-        for warning in self.loaded.warnings.iter().chain(&pointless(&self.loaded)) {
+        for warning in self.loaded.warnings.iter().chain(&odd(&self.loaded)) {
             terminal::say(&format!("warning: {warning}"));
         }
     }

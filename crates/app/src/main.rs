@@ -6,6 +6,7 @@ mod duration;
 mod failure;
 mod home;
 mod local;
+mod names;
 mod organisation;
 mod providers;
 mod reach;

@@ -25,6 +25,22 @@ pub(crate) fn default_model(env: &Environment, loaded: &Loaded) -> String {
     }
 }
 
+/// Whether the addresses that variables give to vendors in use can be one.
+pub(crate) fn check_addresses(env: &Environment, loaded: &Loaded) -> Result<(), Error> {
+    let setups = setups(env, loaded);
+    let used = VENDORS.iter().filter(|vendor| setups.contains_key(vendor.name));
+    let elsewhere = |vendor: &&Vendor| loaded.config.provider.get(vendor.name).is_none_or(|set| set.base_url.is_none());
+    for variable in used.filter(elsewhere).filter_map(|vendor| vendor.base_env) {
+        let Some(url) = env.get(variable).filter(|url| !url.is_empty()) else { continue };
+        let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+        if host.is_none_or(|host| host.is_empty() || host.starts_with('/') || host.contains(char::is_whitespace)) {
+            let hint = "start it with `https://` or `http://`, or unset it";
+            return Err(Error::invalid(format!("the variable `{variable}` is not an address")).hint(hint));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Result<Models, Error> {
     let catalogue = Arc::new(catalogue(paths)?);
     let providers = setups(env, loaded).into_iter().map(|(name, setup)| {

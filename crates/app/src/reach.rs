@@ -134,6 +134,18 @@ async fn end(client: &Client, home: &Home) {
     }
 }
 
+/// Asks a gateway that a command started by itself, and that has nothing to do, to leave the home. False when there is none,
+/// or it stays.
+pub(crate) async fn make_way(home: &Home) -> bool {
+    let Ok(client) = Client::connect(&home.paths.socket()).await else { return false };
+    let Ok(Ok(report)) = timeout(PATIENCE, client.call::<Health>(Nothing {})).await else { return false };
+    if !report.implicit || report.busy > 0 {
+        return false;
+    }
+    end(&client, home).await;
+    Client::connect(&home.paths.socket()).await.is_err()
+}
+
 /// Starts a gateway that outlives this command, and waits for its first line.
 async fn start(home: &Home) -> Result<(), Failure> {
     home.paths.ensure()?;

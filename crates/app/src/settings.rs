@@ -1,6 +1,6 @@
 //! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
 
-use crate::providers;
+use crate::{names, providers};
 use config::{Always, Environment, Loaded, Paths, Placed};
 use proto::{Error, Rule};
 use session::{Agents, Here, Settings};
@@ -131,7 +131,7 @@ fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here
         None => providers::default_model(env, &loaded),
     };
     let agents = Arc::new(agents(&loaded, env)?);
-    loaded.warnings.extend(pointless(&loaded));
+    loaded.warnings.extend(odd(&loaded));
     Ok(Here { agents, models, default_model, loaded: Arc::new(loaded) })
 }
 
@@ -149,16 +149,30 @@ pub(crate) fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error
         agent.permission = expand(&agent.permission);
         agent.ceilings = ceilings(&agent.ceilings);
     }
-    let agents = Agents::new(&profiles, config.default_agent.as_deref(), &expand(&config.permission))?;
+    let agents = Agents::new(&profiles, config.default_agent.as_deref(), &expand(&config.permission));
+    let agents = agents.map_err(|error| placed(error, loaded, "default_agent"))?;
     Ok(agents.under(&ceilings(&config.ceilings)))
+}
+
+/// An error about a setting, with where it stands.
+pub(crate) fn placed(mut error: Error, loaded: &Loaded, path: &str) -> Error {
+    if let Some(place) = loaded.place(path) {
+        error.message = format!("{place}: {}", error.message);
+    }
+    error
 }
 
 fn at_home(rules: &[Rule], env: &Environment) -> Vec<Rule> {
     env.home().map_or_else(|| rules.to_vec(), |home| rules::expand(rules, &home.display().to_string()))
 }
 
+/// What is odd about settings and only shows where all the parts are known.
+pub(crate) fn odd(loaded: &Loaded) -> Vec<String> {
+    names::unknown(loaded).into_iter().chain(pointless(loaded)).collect()
+}
+
 /// Rules that never decide, because a later one of the same file takes every request of theirs.
-pub(crate) fn pointless(loaded: &Loaded) -> Vec<String> {
+fn pointless(loaded: &Loaded) -> Vec<String> {
     std::iter::once(&loaded.rule_places).chain(loaded.agent_rule_places.values()).flat_map(|set| of_set(set)).collect()
 }
 

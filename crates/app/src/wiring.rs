@@ -3,8 +3,8 @@
 use crate::courier::Post;
 use crate::home::{Home, VERSION, program};
 pub(crate) use crate::providers::OFFLINE;
-use crate::settings::Directories;
-use config::Environment;
+use crate::settings::{Directories, placed};
+use config::{Environment, Loaded};
 use gateway::{Gateway, Identity, Inbound};
 use proto::Error;
 use session::{Between, Deps, Hub, Runtime};
@@ -34,7 +34,7 @@ pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bo
         courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
         hooks: home.loaded.config.hooks.clone(),
         between: Between {
-            access: access(home)?,
+            access: access(&home.loaded)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
             child_tools: child_tools(home),
             ping_pong: ping_pong(home),
@@ -54,8 +54,8 @@ fn inbound(home: &Home) -> Inbound {
 }
 
 /// Who may see and reach whom: `tools` for all, `agent.<name>.tools.sessions` for one, and the clamp on sandboxed ones.
-fn access(home: &Home) -> Result<rules::access::Settings, Error> {
-    let config = &home.loaded.config;
+pub(crate) fn access(loaded: &Loaded) -> Result<rules::access::Settings, Error> {
+    let config = &loaded.config;
     let of_agent = |(name, agent): (&String, &config::Agent)| {
         let sessions = agent.sessions.clone()?;
         Some((name.clone(), serde_json::json!({ "tools": { "sessions": sessions } })))
@@ -65,7 +65,11 @@ fn access(home: &Home) -> Result<rules::access::Settings, Error> {
         "agent": config.agent.iter().filter_map(of_agent).collect::<serde_json::Map<_, _>>(),
         "sandbox": { "sessionToolsVisibility": config.sandbox.session_tools_visibility },
     });
-    rules::access::Settings::read(&document).map_err(|why| Error::invalid(why).hint("mend the settings file"))
+    rules::access::Settings::read(&document).map_err(|why| {
+        // It begins with the setting that is meant.
+        let path = why.split('`').nth(1).unwrap_or_default().to_owned();
+        placed(Error::invalid(why).hint("mend the settings file"), loaded, &path)
+    })
 }
 
 fn child_tools(home: &Home) -> Vec<String> {

@@ -4,11 +4,11 @@ use proto::Rule;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::document::{Node, Place, excerpt};
+use crate::document::{Field, Node, Place, excerpt};
 use crate::permission::{self, Ceilings, Placed};
 use crate::reference::{Kind, Section, When, setting};
-use crate::section::Notes;
-use crate::{Error, Held, model, sandbox, visibility};
+use crate::section::{Notes, near};
+use crate::{Error, Held, Of, model, sandbox, visibility};
 
 /// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -109,7 +109,7 @@ impl Agent {
         for field in node.fields()? {
             let node = &field.node;
             match field.key.as_str() {
-                "model" => agent.model = Some(model(node)?),
+                "model" => agent.model = Some(model(node, notes)?),
                 "variant" => agent.variant = owned(node)?,
                 "temperature" => agent.temperature = Some(node.number(0.0, 2.0)?),
                 "top_p" => agent.top_p = Some(node.number(0.0, 1.0)?),
@@ -126,12 +126,48 @@ impl Agent {
                 "permission" => places = permission::read(node)?,
                 "tools" => (agent.tools, agent.sessions) = read_tools(node, notes)?,
                 "sandbox" => (agent.held, agent.isolated) = sandbox::of_agent(node, notes)?,
-                _ => drop(agent.options.insert(field.key.clone(), node.json())),
+                _ => {
+                    mistyped(field, notes);
+                    agent.options.insert(field.key.clone(), node.json());
+                }
             }
         }
         agent.permission = permission::all(&places);
         agent.ceilings = Ceilings::of(&places);
         Ok((agent, places))
+    }
+}
+
+/// Keys of its own; the tables for people are in [`SECTION`].
+const KEYS: &[&str] = &[
+    "model",
+    "variant",
+    "temperature",
+    "top_p",
+    "prompt",
+    "disable",
+    "description",
+    "mode",
+    "hidden",
+    "options",
+    "color",
+    "steps",
+    "permission",
+    "tools",
+    "sandbox",
+];
+
+/// A key that is none of ours goes to the provider, unless it looks like one of ours: then somebody should know.
+fn mistyped(field: &Field, notes: &mut Notes) {
+    // What providers do know.
+    let theirs = ["top_k", "top_n"].contains(&field.key.as_str());
+    if let Some(meant) = near(&field.key, KEYS).filter(|_| !theirs) {
+        let path = excerpt(&field.node.path);
+        notes.stray(field, meant);
+        notes.warn(
+            field,
+            format_args!("unknown key `{path}` is only an option for the provider; the nearest known key is `{meant}`"),
+        );
     }
 }
 
@@ -148,9 +184,11 @@ type Tools = (Vec<(String, bool)>, Option<Value>);
 /// Names or switches; among the switches `sessions` may be an object, which says how far sessions see.
 fn read_tools(node: &Node, notes: &mut Notes) -> Result<Tools, Error> {
     if node.is_list() {
-        let shown = node.list()?.iter().map(|tool| Ok((tool.text()?.to_owned(), true)));
-        let tools = std::iter::once(Ok(("*".to_owned(), false))).chain(shown).collect::<Result<_, _>>()?;
-        return Ok((tools, None));
+        for tool in node.list()? {
+            notes.names(Of::Tool, &node.path, tool.text()?, tool);
+        }
+        let shown = node.texts()?.into_iter().map(|tool| (tool, true));
+        return Ok((std::iter::once(("*".to_owned(), false)).chain(shown).collect(), None));
     }
     let forms = "write `[\"read\", \"grep\"]` or `{ \"bash\": false }`";
     let fields = node.fields().map_err(|_| node.wrong("an array or an object", forms))?;
@@ -159,6 +197,7 @@ fn read_tools(node: &Node, notes: &mut Notes) -> Result<Tools, Error> {
         if field.key == "sessions" && field.node.is_object() {
             sessions = Some(visibility::read(&field.node, notes)?);
         } else {
+            notes.names(Of::Tool, &node.path, &field.key, &field.node);
             switches.push((field.key.clone(), field.node.flag()?));
         }
     }

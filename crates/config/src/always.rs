@@ -44,7 +44,7 @@ pub fn always(paths: &Paths) -> Vec<Always> {
 /// Keeps these for a project; on disk when this returns.
 pub fn keep_always(paths: &Paths, project: &Path, rules: &[Rule]) -> Result<(), Error> {
     change(paths, |list| {
-        for rule in rules {
+        for rule in rules.iter().filter(|rule| !rule.pattern.is_empty()) {
             let id = id(project, rule);
             if list.iter().any(|known| known.id == id) {
                 continue;

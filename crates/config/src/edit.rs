@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::document::{excerpt, strict};
 use crate::layer::{Layer, Source};
 use crate::read::{Reading, read_text};
+use crate::section::Stray;
 use crate::{Environment, Error, Paths, private, resolve};
 
 /// What was changed.
@@ -30,8 +31,17 @@ pub fn edit(paths: &Paths, env: &Environment, key: &str, value: Option<&Value>) 
     let source = Source::file(Layer::User, &file);
     // Broken syntax is told with its place, as everywhere.
     crate::document::parse(&source, before.as_deref().unwrap_or_default())?;
-    let text = changed(before.as_deref().unwrap_or("{}\n"), &keys(key)?, value)?;
-    let warnings = resolve::check(&source, &text, env)?;
+    let keys = keys(key)?;
+    let before = before.as_deref().unwrap_or("{}\n");
+    let text = changed(before, &keys, value)?;
+    if value.is_none() && text == before {
+        let what = format!("{}: `{}` is not set there", file.display(), excerpt(key));
+        return Err(Error::new(what, "`convoke config show --origin` lists what is set, and where"));
+    }
+    let (warnings, strays) = resolve::check(&source, &text, env)?;
+    if value.is_some() {
+        refuse_strays(&keys.join("."), &strays)?;
+    }
     if let Some(directory) = file.parent() {
         let made = fs::create_dir_all(directory);
         made.map_err(|cause| cannot(&file, &cause))?;
@@ -39,6 +49,17 @@ pub fn edit(paths: &Paths, env: &Environment, key: &str, value: Option<&Value>) 
     let mode = fs::metadata(&file).map_or(0o600, |meta| meta.permissions().mode() & 0o777);
     private::replace(&file, &text, mode).map_err(|cause| cannot(&file, &cause))?;
     Ok(Edited { file, warnings })
+}
+
+/// A key nobody reads is no setting, whether it is a part of this one's name or of its value.
+fn refuse_strays(path: &str, strays: &[Stray]) -> Result<(), Error> {
+    let below = |path: &str, above: &str| path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'));
+    let here = |stray: &&Stray| stray.path == path || below(&stray.path, path) || below(path, &stray.path);
+    strays.iter().find(here).map_or(Ok(()), |stray| {
+        let what = format!("`{}` is no setting", excerpt(&stray.path));
+        let above = stray.path.rsplit_once('.').map(|(above, _)| format!("{above}.")).unwrap_or_default();
+        Err(Error::new(what, format!("the nearest is `{above}{}`; docs/config.md lists them all", stray.nearest)))
+    })
 }
 
 fn cannot(file: &std::path::Path, cause: &std::io::Error) -> Error {
@@ -166,6 +187,45 @@ mod tests {
         let error = edit(&paths, &env, "limits.depth", Some(&json!("x"))).unwrap_err();
         assert!(error.message.contains("`limits.depth` must be a whole number"), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), before);
-        assert!(edit(&paths, &env, "limits.dept", Some(&json!(1))).unwrap().warnings[0].contains("nearest"));
+    }
+
+    #[test]
+    fn a_key_nobody_reads_is_refused_with_the_nearest_one() {
+        let home = tempfile::tempdir().unwrap();
+        let (paths, env) = (Paths::under(home.path()), Environment::default());
+        for (key, value, nearest) in [
+            ("limits.dept", json!(1), "`limits.depth`"),
+            ("modle", json!("a/b"), "`model`"),
+            ("modle.x.y", json!(1), "`model`"),
+            ("sandbox", json!({ "mod": "off" }), "`sandbox.mode`"),
+            ("agent.build.permision", json!({ "edit": "deny" }), "`agent.build.permission`"),
+        ] {
+            let error = edit(&paths, &env, key, Some(&value)).unwrap_err();
+            assert!(error.message.contains("is no setting") && error.hint.contains(nearest), "{error}");
+            assert!(!paths.config_file().exists(), "{key}");
+        }
+        for (key, value) in [
+            ("agent.build.reasoningEffort", json!("low")),
+            ("provider.mine", json!({ "base_url": "http://h" })),
+            ("permission.bash.\"git *.sh\"", json!("ask")),
+        ] {
+            edit(&paths, &env, key, Some(&value)).unwrap();
+        }
+        // A file that has one already can still be changed, and mended.
+        fs::write(paths.config_file(), "{\"modle\": 1}").unwrap();
+        edit(&paths, &env, "limits.depth", Some(&json!(2))).unwrap();
+        edit(&paths, &env, "modle", None).unwrap();
+    }
+
+    #[test]
+    fn what_is_not_set_cannot_be_taken_out() {
+        let home = tempfile::tempdir().unwrap();
+        let (paths, env) = (Paths::under(home.path()), Environment::default());
+        for key in ["model", "limits.depth"] {
+            let error = edit(&paths, &env, key, None).unwrap_err();
+            assert!(error.message.contains(&format!("`{key}` is not set there")), "{error}");
+        }
+        edit(&paths, &env, "limits.depth", Some(&json!(2))).unwrap();
+        edit(&paths, &env, "limits.depth", None).unwrap();
     }
 }

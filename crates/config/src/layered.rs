@@ -72,23 +72,24 @@ fn says(loaded: &Loaded, parts: &[&str]) {
 #[test]
 fn the_later_of_eight_layers_wins_and_every_value_knows_its_origin() {
     let mut world = World::new();
-    let value = |number: u32| format!("{{\n  \"limits\": {{\n    \"depth\": {number}, \"hops\": {number} }} }}");
-    let depth = |world: &World| {
+    let value = |number: u32| format!("{{\n  \"compaction\": {{\n    \"reserved\": {number} }} }}");
+    let origin = |world: &World, path: &str| {
         let shown = world.good().origins();
-        let found = shown.iter().find(|shown| shown.path == "limits.depth").unwrap();
+        let found = shown.iter().find(|shown| shown.path == path).unwrap();
         (found.value.as_u64().unwrap(), found.origin.layer, found.origin.file.clone(), found.origin.line)
     };
-    assert_eq!(depth(&world).1, Layer::Builtin);
+    let reserved = |world: &World| origin(world, "compaction.reserved");
+    assert_eq!(origin(&world, "limits.depth").1, Layer::Builtin);
     world.variables.push(("CONVOKE_ORG", "https://example.org".into()));
     keep_organisation(&world.paths, "https://example.org/.well-known/convoke", &value(1)).unwrap();
     let address = "https://example.org/.well-known/convoke".to_owned();
-    assert_eq!(depth(&world), (1, Layer::Organisation, address, 3));
+    assert_eq!(reserved(&world), (1, Layer::Organisation, address, 3));
     world.user(&value(2));
     let user = world.paths.config.join("convoke.jsonc").display().to_string();
-    assert_eq!(depth(&world), (2, Layer::User, user, 3));
+    assert_eq!(reserved(&world), (2, Layer::User, user, 3));
     let named = world.write(world.paths.config.join("named.json"), &value(3));
     world.variables.push(("CONVOKE_CONFIG", named.display().to_string()));
-    assert_eq!((depth(&world).0, depth(&world).1), (3, Layer::File));
+    assert_eq!((reserved(&world).0, reserved(&world).1), (3, Layer::File));
     for (number, file, layer) in [
         (4, "convoke.json", Layer::Project),
         (5, "sub/convoke.jsonc", Layer::Project),
@@ -98,13 +99,13 @@ fn the_later_of_eight_layers_wins_and_every_value_knows_its_origin() {
     ] {
         world.write(file, &value(number));
         world.trust();
-        assert_eq!((depth(&world).0, depth(&world).1), (u64::from(number), layer), "{file}");
+        assert_eq!((reserved(&world).0, reserved(&world).1), (u64::from(number), layer), "{file}");
     }
     world.variables.push(("CONVOKE_CONFIG_CONTENT", value(9)));
-    assert_eq!(depth(&world), (9, Layer::Content, "CONVOKE_CONFIG_CONTENT".into(), 3));
+    assert_eq!(reserved(&world), (9, Layer::Content, "CONVOKE_CONFIG_CONTENT".into(), 3));
     world.write(world.paths.managed.join("convoke.json"), &value(10));
-    assert_eq!((depth(&world).0, depth(&world).1), (10, Layer::Managed));
-    assert_eq!(world.good().config.limits.depth, 10);
+    assert_eq!((reserved(&world).0, reserved(&world).1), (10, Layer::Managed));
+    assert_eq!(world.good().config.compaction.reserved, Some(10));
 
     // What it costs is what it looks at: nothing below the directory, and nothing above the repository.
     assert!(world.good().seen.len() < 120, "{}", world.good().seen.len());
@@ -251,7 +252,8 @@ fn t30_a_repository_runs_nothing_and_opens_nothing_before_it_is_trusted() {
         }
         world.trust();
         let trusted = world.good();
-        assert_eq!(trusted.config.hooks.len(), 1);
+        says(&trusted, &[&at(3), "`hooks` holds for a whole gateway"]);
+        assert!(trusted.config.other.contains_key("mcp") && trusted.config.hooks.is_empty());
         assert_eq!(trusted.config.permission[0], Rule::new("bash", "*", Allow));
         assert!(trusted.repository.unwrap().trusted);
         fs::remove_file(file).unwrap();
@@ -473,4 +475,69 @@ fn a_link_out_of_a_repository_is_not_followed() {
     for file in ["AGENTS.md", "agents/a.md", "commands/c.md", "SKILL.md"] {
         says(&loaded, &[file, "a link out of its repository"]);
     }
+}
+
+/// What is listed for a path: its value, its layer and its line.
+fn listed(loaded: &Loaded, path: &str) -> Option<(Value, Layer, usize)> {
+    let mut found = loaded.origins().into_iter().filter(|shown| shown.path == path);
+    let first = found.next().map(|shown| (shown.value, shown.origin.layer, shown.origin.line));
+    assert!(found.next().is_none(), "{path} is listed twice");
+    first
+}
+
+#[test]
+fn only_what_is_in_force_is_listed() {
+    let mut world = World::new();
+    world.user(
+        r#"{ "permission": { "edit": "deny", "read": "allow" }, "instructions": ["a.md"],
+             "provider": { "x": { "base_url": "http://h", "models": { "gpt-4.1": { "context": 9 } } } } }"#,
+    );
+    let extra = world.write("../extra.json", "{\n  \"instructions\": [\n    \"b.md\"] }");
+    world.variables.push(("CONVOKE_CONFIG", extra.display().to_string()));
+    world.write(
+        "convoke.json",
+        r#"{ "limits": { "gateway": 7 }, "sandbox": { "isolated": true, "network": false }, "model": "a/b",
+             "permission": { "webfetch": "allow", "edit": "allow", "read": "ask", "bash": { "*": "deny", "ls": "allow" } } }"#,
+    );
+    let loaded = world.good();
+    assert_eq!(listed(&loaded, "model"), None);
+    assert_eq!(listed(&loaded, "permission.webfetch"), None, "it allows nothing");
+    assert_eq!(listed(&loaded, "permission.edit"), Some((json!("deny"), Layer::User, 1)));
+    assert_eq!(listed(&loaded, "permission.read"), Some((json!("ask"), Layer::Project, 2)));
+    assert_eq!(listed(&loaded, "permission.bash.ls"), Some((json!("allow"), Layer::Project, 2)));
+    assert_eq!(listed(&loaded, "instructions.0"), Some((json!("a.md"), Layer::User, 1)));
+    assert_eq!(listed(&loaded, "instructions.1"), Some((json!("b.md"), Layer::File, 3)));
+    assert_eq!(listed(&loaded, "provider.x.models.\"gpt-4.1\".context"), Some((json!(9), Layer::User, 2)));
+    let builtin = |path: &str| listed(&loaded, path).filter(|(_, layer, _)| *layer == Layer::Builtin).map(|one| one.0);
+    for (path, value) in [
+        ("sandbox.mode", json!("workspace")),
+        ("sandbox.network", json!(true)),
+        ("permission_mode", json!("ask")),
+        ("default_agent", json!("build")),
+        ("compaction.auto", json!(true)),
+        ("compaction.prune", json!(true)),
+        ("limits.gateway", json!(512)),
+    ] {
+        assert_eq!(builtin(path), Some(value), "{path}");
+    }
+
+    trust(&world.paths, &world.env(), &world.repository.join("sub")).unwrap();
+    let loaded = world.good();
+    assert_eq!(listed(&loaded, "model").map(|one| one.1), Some(Layer::Project));
+    assert_eq!(listed(&loaded, "sandbox.network"), Some((json!(false), Layer::Project, 1)));
+    for path in ["limits.gateway", "sandbox.isolated"] {
+        assert_eq!(listed(&loaded, path).map(|one| one.1), Some(Layer::Builtin), "{path}");
+    }
+    for words in ["`limits` holds for a whole gateway", "`sandbox.isolated` holds for a whole gateway"] {
+        assert!(loaded.warnings.iter().any(|warning| warning.contains(words)), "{:?}", loaded.warnings);
+    }
+}
+
+#[test]
+fn an_address_under_another_name_is_named() {
+    let world = World::new();
+    world.user("{ \"provider\": {\n  \"mine\": { \"baseUrl\": \"http://h\" } } }");
+    let error = world.load("").unwrap_err();
+    assert!(error.message.contains("convoke.jsonc:2:13: `provider.mine` has no `base_url`, only `baseUrl`"), "{error}");
+    assert_eq!(error.hint, "call it `base_url`");
 }

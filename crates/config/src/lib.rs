@@ -23,6 +23,7 @@ mod hooks;
 mod layer;
 mod limits;
 mod merge;
+mod named;
 mod organisation;
 mod paths;
 mod peers;
@@ -67,6 +68,7 @@ pub use files::skills::Skill;
 pub use hooks::{Hook, Hooks};
 pub use layer::{Layer, Origin};
 pub use limits::Limits;
+pub use named::{Named, Of};
 pub use organisation::Organisation;
 pub use paths::Paths;
 pub use peers::{Inbound, Peer};
@@ -131,6 +133,8 @@ pub struct Loaded {
     pub rule_places: Vec<Placed>,
     /// The same for the rules of each agent.
     pub agent_rule_places: BTreeMap<String, Vec<Placed>>,
+    /// Names of tools and models, with where they stand.
+    pub named: Vec<Named>,
     /// What everybody who works in the directory is to know, the nearest last.
     pub instructions: Vec<Instructions>,
     pub commands: Commands,
@@ -139,6 +143,7 @@ pub struct Loaded {
     pub keys: Keys,
     /// The repository that holds the directory, where it has settings.
     pub repository: Option<Repository>,
+    strays: Vec<section::Stray>,
     seen: Vec<read::Seen>,
     tree: resolve::Tree,
 }
@@ -233,6 +238,16 @@ impl Loaded {
         show::leaves(&self.tree.0)
     }
 
+    /// Where a setting such as `default_agent` stands, as `file:line:column`.
+    pub fn place(&self, path: &str) -> Option<String> {
+        show::find(&self.tree.0, path).map(|node| node.place.to_string())
+    }
+
+    /// The layer, the file and the line of a setting.
+    pub fn origin(&self, path: &str) -> Option<Origin> {
+        show::find(&self.tree.0, path).map(|node| node.place.origin())
+    }
+
     /// The settings as one object. Secrets are `***`.
     pub fn shown(&self) -> Value {
         show::object(&self.tree.0)
@@ -245,8 +260,8 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
     for field in root.fields()? {
         let (node, config) = (&field.node, &mut loaded.config);
         match field.key.as_str() {
-            "model" => config.model = Some(model(node)?),
-            "small_model" => config.small_model = Some(model(node)?),
+            "model" => config.model = Some(model(node, &mut notes)?),
+            "small_model" => config.small_model = Some(model(node, &mut notes)?),
             "default_agent" => config.default_agent = Some(agent::name(node.text()?, &node.place)?),
             "provider" => config.provider = read_providers(node, &mut notes)?,
             "permission" => loaded.rule_places = permission::read(node)?,
@@ -274,16 +289,19 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
     }
     loaded.config.permission = permission::all(&loaded.rule_places);
     loaded.config.ceilings = Ceilings::of(&loaded.rule_places);
-    loaded.warnings = notes.warnings;
+    (loaded.warnings, loaded.named, loaded.strays) = (notes.warnings, notes.named, notes.strays);
     Ok(loaded)
 }
 
-/// `search` is ours; the guard between sessions reads the section as it was written.
+/// `search` is ours; what the guard between sessions reads is checked here, where its place is known.
 fn read_tools(node: &Node, notes: &mut Notes, config: &mut Config) -> Result<(), Error> {
     for field in node.fields()? {
         match field.key.as_str() {
             "search" => config.search = tools::search(&field.node)?,
-            other if tools::KEYS.contains(&other) => {}
+            "sessions" if field.node.is_object() => drop(visibility::read(&field.node, notes)?),
+            "agentToAgent" if field.node.is_object() => tools::agent_to_agent(&field.node)?,
+            "subagents" if field.node.is_object() => tools::subagents(&field.node, notes)?,
+            other if tools::KEYS.contains(&other) => tools::section_or_nothing(&field.node)?,
             _ => notes.unknown(field, tools::KEYS),
         }
     }
@@ -316,10 +334,13 @@ fn read_agents(node: &Node, notes: &mut Notes, loaded: &mut Loaded) -> Result<()
 }
 
 /// A model's full name. What stands behind the first slash is the provider's own business.
-fn model(node: &Node) -> Result<String, Error> {
+fn model(node: &Node, notes: &mut Notes) -> Result<String, Error> {
     let text = node.text()?;
     match text.split_once('/') {
-        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(text.to_owned()),
+        Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+            notes.names(Of::Model, &node.path, text, node);
+            Ok(text.to_owned())
+        }
         _ => Err(node.refuse(
             format_args!("cannot be `{}`", document::excerpt(text)),
             "name the provider and the model, as in `local/llama-3`",

@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::document::{Field, Node};
+use crate::document::{Field, Node, excerpt};
 use crate::reference::{Kind, Section, When, setting};
-use crate::section::Notes;
+use crate::section::{Notes, near};
 use crate::{Error, Secret};
 
 /// An endpoint that speaks a wire format.
@@ -248,6 +248,12 @@ impl Provider {
         }
         let name = node.path.rsplit('.').next().unwrap_or_default();
         if read.base_url.is_none() && !VENDORS.contains(&name) {
+            let meant = |field: &&Field| near(&field.key, &["base_url"]).is_some();
+            if let Some(field) = node.fields()?.iter().find(meant) {
+                let (path, key) = (&node.path, excerpt(&field.key));
+                let what = format!("`{path}` has no `base_url`, only `{key}`");
+                return Err(field.place.error(what, "call it `base_url`"));
+            }
             let hint = "add where it is reached, such as `\"base_url\": \"http://localhost:8080/v1\"`";
             return Err(node.refuse("has no `base_url`", hint));
         }

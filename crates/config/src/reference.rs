@@ -149,11 +149,13 @@ Settings are JSON with comments and trailing commas. Eight layers are laid over 
 
 Objects merge, arrays replace, lists of instructions append. Rules of a later layer come after those of an earlier one.
 In texts `{env:NAME}` is a variable and `{file:path}` what a file holds, without the line break at its end; a relative
-path starts where the file that names it is. A key nobody knows is a warning with the nearest known one; a wrong type or
-value is an error with file, line and column, and exit code 2.
+path starts where the file that names it is. A key, a permission or a tool nobody knows is a warning with the nearest
+known one; a wrong type or value is an error with file, line and column, and exit code 2.
 
-- `convoke config show` prints what counts here, `--origin` each value with where it came from. Secrets are `***`.
-- `convoke config edit KEY VALUE` changes the user's file and keeps its comments; `--unset` takes a key out.
+- `convoke config show` prints what counts here, `--origin` each value with where it came from, what is built in too.
+  Secrets are `***`.
+- `convoke config edit KEY VALUE` changes the user's file and keeps its comments; `--unset` takes a key out. A key that is
+  no setting is refused. One that holds a dot is quoted: `provider.x.models.\"gpt-4.1\".context`.
 - `convoke config schema` prints a JSON schema.
 
 ## Settings of a repository
@@ -163,6 +165,10 @@ Until then it may say an agent's `description`, `prompt`, `steps`, `temperature`
 the repository, and make permissions stricter. Everything else is ignored with a warning that names file and line. Trust
 is bound to the content of every file concerned and of the files they name: a change asks again. A directory outside any
 repository counts as one of its own. `.env` files are never read.
+
+`limits`, `tools`, `session`, `hooks`, `worktree`, `peers`, `inbound`, `tls`, `organisation`, `sandbox.isolated` and
+`sandbox.sessionToolsVisibility` hold for a whole gateway, which serves many directories: a repository cannot set them,
+trusted or not.
 
 ## Agents, commands, skills, instructions
 

@@ -14,7 +14,7 @@ use crate::hash::Hasher;
 use crate::layer::{Layer, Source};
 use crate::merge::merge;
 use crate::read::Reading;
-use crate::section::repeated;
+use crate::section::{Stray, repeated};
 use crate::trust::{self, Repository};
 use crate::{Commands, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
 
@@ -148,9 +148,9 @@ impl<'a> Laying<'a> {
     fn sheet(&mut self, sheet: &Sheet) -> Result<(), Error> {
         match &sheet.kind {
             Kind::Settings => {
-                let node = document::parse(&sheet.source, &sheet.text)?;
+                let mut node = document::parse(&sheet.source, &sheet.text)?;
                 if sheet.of_repository && sheet.source.repository.is_none() {
-                    whole_gateway(&node, &mut self.reading.warnings);
+                    whole_gateway(&mut node, &mut self.reading.warnings);
                 }
                 self.lay(node, sheet.source.repository.as_deref())
             }
@@ -210,15 +210,31 @@ impl<'a> Laying<'a> {
 }
 
 /// Settings of a whole gateway, which serves many directories: one of these cannot change them, trusted or not.
-const WHOLE_GATEWAY: &[&str] = &["limits", "peers", "inbound", "tls", "organisation", "session", "tools"];
+const WHOLE_GATEWAY: &[&str] =
+    &["limits", "peers", "inbound", "tls", "organisation", "session", "tools", "hooks", "worktree"];
 
-fn whole_gateway(root: &Node, warnings: &mut Vec<String>) {
-    let fields = root.fields().unwrap_or_default().iter();
-    for field in fields.filter(|field| WHOLE_GATEWAY.contains(&field.key.as_str())) {
-        let (line, key) = (field.place.line(), &field.key);
-        let what = "holds for a whole gateway, which reads it from your own settings and not from a repository";
-        warnings.push(format!("{line}: `{key}` {what}"));
+/// The same of `sandbox`.
+const OF_SANDBOX: &[&str] = &["isolated", "sessionToolsVisibility"];
+
+fn whole_gateway(root: &mut Node, warnings: &mut Vec<String>) {
+    take_out(root, WHOLE_GATEWAY, warnings);
+    let Value::Object(fields) = &mut root.value else { return };
+    if let Some(sandbox) = fields.iter_mut().find(|field| field.key == "sandbox") {
+        take_out(&mut sandbox.node, OF_SANDBOX, warnings);
     }
+}
+
+fn take_out(node: &mut Node, keys: &[&str], warnings: &mut Vec<String>) {
+    let Value::Object(fields) = &mut node.value else { return };
+    fields.retain(|field| {
+        let taken = keys.contains(&field.key.as_str());
+        if taken {
+            let (line, path) = (field.place.line(), &field.node.path);
+            let what = "holds for a whole gateway, which reads it from your own settings and not from a repository";
+            warnings.push(format!("{line}: `{path}` {what}"));
+        }
+        !taken
+    });
 }
 
 /// The user's first, then those that settings name, then those of the directories, the nearest last.
@@ -258,12 +274,12 @@ fn shortened(mut warnings: Vec<String>) -> Vec<String> {
     warnings
 }
 
-/// Whether a text could stand in the user's file: what is odd about it, or why it is refused.
-pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Result<Vec<String>, Error> {
+/// Whether a text could stand in the user's file: what is odd about it, and which keys nobody knows, or why it is refused.
+pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Result<(Vec<String>, Vec<Stray>), Error> {
     let mut laying = Laying::new(env, Reading::default());
     laying.lay(document::parse(source, text)?, None)?;
     let loaded = read_sections(&laying.root)?;
-    Ok(laying.reading.warnings.into_iter().chain(loaded.warnings).collect())
+    Ok((laying.reading.warnings.into_iter().chain(loaded.warnings).collect(), loaded.strays))
 }
 
 /// One text of the user alone, for tests of the sections.

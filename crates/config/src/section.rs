@@ -4,11 +4,23 @@ use std::collections::BTreeSet;
 
 use crate::document::{Field, Node, Value, excerpt};
 use crate::merge::is_rules;
+use crate::named::Named;
 
 /// Warnings gathered while sections are read.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,
+    pub(crate) named: Vec<Named>,
+    pub(crate) strays: Vec<Stray>,
+}
+
+/// A key that is no setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stray {
+    /// The keys that lead to it, joined by dots.
+    pub(crate) path: String,
+    /// What was meant, perhaps.
+    pub(crate) nearest: String,
 }
 
 impl Notes {
@@ -16,9 +28,14 @@ impl Notes {
         self.warnings.push(format!("{}: {what}", field.place.line()));
     }
 
+    pub(crate) fn stray(&mut self, field: &Field, nearest: &str) {
+        self.strays.push(Stray { path: field.node.path.clone(), nearest: nearest.to_owned() });
+    }
+
     /// A key nobody reads. Never a failure: a file may be newer than the program.
     pub(crate) fn unknown(&mut self, field: &Field, known: &[&str]) {
         let nearest = nearest(&field.key, known);
+        self.stray(field, nearest);
         self.warn(
             field,
             format_args!(
@@ -51,6 +68,14 @@ pub(crate) fn repeated(node: &Node, warnings: &mut Vec<String>) {
         Value::List(items) => items.iter().for_each(|item| repeated(item, warnings)),
         Value::Null | Value::Flag(_) | Value::Number(_) | Value::Text(_) | Value::Layers(_) => {}
     }
+}
+
+/// The known key that was surely meant: one letter is wrong, or two of a long word.
+pub(crate) fn near<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    let plain = |key: &str| key.chars().filter(|&c| c != '_').flat_map(char::to_lowercase).take(64).collect::<Vec<_>>();
+    let (nearest, key) = (nearest(key, known), plain(key));
+    let most = if key.len() < 6 { 1 } else { 2 };
+    (key.len() > 3 && distance(&key, &plain(nearest)) <= most).then_some(nearest)
 }
 
 /// The known key with the fewest changes to the one written; case and `_` do not count.

@@ -1,16 +1,18 @@
 //! Settings as people are shown them: every value with where it came from, and without secrets.
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::document::{Node, Value};
-use crate::layer::Origin;
+use crate::document::{self, Node, Value};
+use crate::layer::{Layer, Origin, Source};
 use crate::section::called_like_a_key;
 
 /// One value that counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shown {
-    /// The keys that lead to it, joined by dots.
+    /// The keys that lead to it, joined by dots; one that holds a dot is in quotes.
     pub path: String,
     pub value: Json,
     pub origin: Origin,
@@ -18,27 +20,91 @@ pub struct Shown {
 
 pub(crate) const HIDDEN: &str = "***";
 
-/// Every leaf below a node, in the order of the layers that set them.
+/// What holds where nothing is set, beside what is laid below all settings.
+const USUAL: &str = include_str!("usual.jsonc");
+
+/// Every leaf below a node, in the order of the layers that set them, and what holds where nothing is set.
 pub(crate) fn leaves(node: &Node) -> Vec<Shown> {
     let mut shown: Vec<Shown> = Vec::new();
-    gather(node, &mut shown);
+    let source = Source::text(Layer::Builtin, "usual.jsonc", Path::new(""));
+    if let Ok(usual) = document::parse(&source, USUAL) {
+        gather(&usual, "", &mut shown);
+    }
+    // Without it somebody else answers.
+    if find(node, "agent.build.disable").is_some_and(|disabled| disabled.flag() == Ok(true)) {
+        shown.retain(|usual| usual.path != "default_agent");
+    }
+    gather(node, "", &mut shown);
     shown
 }
 
-fn gather(node: &Node, shown: &mut Vec<Shown>) {
+/// The node of a setting, of the layer that counts.
+pub(crate) fn find<'n>(node: &'n Node, path: &str) -> Option<&'n Node> {
+    if node.path == path {
+        return Some(node);
+    }
     match &node.value {
-        Value::Object(fields) if !fields.is_empty() => fields.iter().for_each(|field| gather(&field.node, shown)),
-        Value::List(items) if items.iter().any(|item| matches!(item.value, Value::Object(_) | Value::List(_))) => {
-            items.iter().for_each(|item| gather(item, shown));
+        Value::Object(fields) => fields.iter().find_map(|field| find(&field.node, path)),
+        Value::List(items) | Value::Layers(items) => items.iter().rev().find_map(|item| find(item, path)),
+        Value::Null | Value::Flag(_) | Value::Number(_) | Value::Text(_) => None,
+    }
+}
+
+/// `path` is that of the node, as `convoke config edit` takes it.
+fn gather(node: &Node, path: &str, shown: &mut Vec<Shown>) {
+    match &node.value {
+        Value::Object(fields) if !fields.is_empty() => {
+            fields.iter().for_each(|field| gather(&field.node, &below(path, &field.key), shown));
         }
-        Value::Layers(layers) => layers.iter().for_each(|layer| gather(layer, shown)),
-        Value::Object(_) if node.path.is_empty() => {}
+        // Joined from several layers.
+        Value::List(items) if path == "instructions" => {
+            items.iter().enumerate().for_each(|(at, item)| gather(item, &format!("{path}.{at}"), shown));
+        }
+        Value::List(items) if items.iter().any(|item| matches!(item.value, Value::Object(_) | Value::List(_))) => {
+            items.iter().enumerate().for_each(|(at, item)| gather(item, &format!("{path}[{at}]"), shown));
+        }
+        Value::Layers(layers) => layers.iter().for_each(|layer| gather_rules(layer, path, shown)),
+        Value::Object(_) if path.is_empty() => {}
         _ => {
             // The same rule in a later layer counts instead, and at its place in the order.
-            shown.retain(|known| known.path != node.path);
-            shown.push(Shown { path: node.path.clone(), value: value(node), origin: node.place.origin() });
+            shown.retain(|known| known.path != path);
+            shown.push(Shown { path: path.to_owned(), value: value(node), origin: node.place.origin() });
         }
     }
+}
+
+/// Rules of one layer. Those of a repository that is not trusted count where they are stricter.
+fn gather_rules(layer: &Node, path: &str, shown: &mut Vec<Shown>) {
+    if layer.place.source.repository.is_none() {
+        return gather(layer, path, shown);
+    }
+    let mut theirs = Vec::new();
+    gather(layer, path, &mut theirs);
+    let mut forbids = false;
+    for rule in theirs {
+        forbids |= strictness(&rule.value) > 0;
+        let known = shown.iter().position(|known| known.path == rule.path);
+        let stricter = known.is_none_or(|at| strictness(&shown[at].value) < strictness(&rule.value));
+        // What allows is an exception from what the same layer forbids, or nothing.
+        if forbids && stricter {
+            shown.retain(|known| known.path != rule.path);
+            shown.push(rule);
+        }
+    }
+}
+
+fn strictness(action: &Json) -> u8 {
+    match action.as_str() {
+        Some("deny") => 2,
+        Some("ask") => 1,
+        _ => 0,
+    }
+}
+
+/// The path of a key below another one; one with a dot in it is quoted.
+fn below(path: &str, key: &str) -> String {
+    let key = if key.contains('.') { format!("\"{key}\"") } else { key.to_owned() };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
 fn value(node: &Node) -> Json {

@@ -1,11 +1,12 @@
 //! `tools.search`: whether models are shown every tool, or find some by searching. The rest of `tools` says who may
-//! reach whom and is read by its own guard.
+//! reach whom: its form is checked here, and it is read by its own guard.
 
 use serde::Serialize;
 
-use crate::Error;
-use crate::document::{Node, excerpt};
+use crate::document::{Node, Value, excerpt};
 use crate::reference::{Kind, Section, When, setting};
+use crate::section::Notes;
+use crate::{Error, Of};
 
 /// When tools are left out of the list and found by `tool_search`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -55,6 +56,39 @@ pub(crate) const SECTION: Section = Section {
         ),
     ],
 };
+
+/// `enabled` and `allow`; what the patterns of `allow` mean is the guard's business.
+pub(crate) fn agent_to_agent(node: &Node) -> Result<(), Error> {
+    for field in node.fields()? {
+        match field.key.as_str() {
+            "enabled" => drop(field.node.flag()?),
+            "allow" => drop(field.node.texts()?),
+            _ => return Err(field.node.refuse("is not known", "use `enabled` or `allow`")),
+        }
+    }
+    Ok(())
+}
+
+/// `allow`: names of tools.
+pub(crate) fn subagents(node: &Node, notes: &mut Notes) -> Result<(), Error> {
+    for field in node.fields()? {
+        match field.key.as_str() {
+            "allow" => {
+                for name in field.node.list()? {
+                    notes.names(Of::Tool, &field.node.path, name.text()?, name);
+                }
+            }
+            _ => notes.unknown(field, &["allow"]),
+        }
+    }
+    Ok(())
+}
+
+/// A section that is no object says nothing, or is wrong.
+pub(crate) fn section_or_nothing(node: &Node) -> Result<(), Error> {
+    let says_nothing = matches!(node.value, Value::Null | Value::Flag(_));
+    if says_nothing { Ok(()) } else { node.fields().map(drop) }
+}
 
 pub(crate) fn search(node: &Node) -> Result<Search, Error> {
     let text = node.text()?;

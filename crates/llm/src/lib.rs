@@ -261,6 +261,9 @@ pub enum Error {
     /// The key is missing, wrong or not allowed.
     #[error("the model's server refused the key: {0}")]
     Auth(String),
+    /// The key could not be had, so nobody was asked.
+    #[error("there is no key for the model's server: {0}")]
+    NoKey(String),
     /// The server could not be reached, broke off, or went silent. Trying again may help.
     #[error("{0}")]
     Network(String),
@@ -281,7 +284,12 @@ impl Error {
         match self {
             Self::Overflow(_) => "start a new session, or choose a model with a larger context",
             Self::RateLimited { .. } => "wait a little and send the prompt again",
-            Self::Auth(_) => "check the provider's key: `api_key` in the config, or its variable in the environment",
+            Self::Auth(_) => {
+                "check the provider's key: `api_key` in the config, its variable in the environment, or `convoke auth login`"
+            }
+            Self::NoKey(_) => {
+                "run the command of `api_key_command` yourself: it has to print the key, and nothing else"
+            }
             Self::Network(_) => "check that `base_url` is right and the server is up, then send the prompt again",
             Self::Refused(_) => "check the model's name and the provider's `wire` in the config",
             Self::Declined(_) => "say it differently, or choose another model",

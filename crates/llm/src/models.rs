@@ -138,6 +138,11 @@ impl Models {
         }
     }
 
+    /// Whether nothing is known about a provider's models, so that any name is passed on.
+    pub fn takes_any(&self, provider: &str) -> bool {
+        self.providers.get(provider).is_some_and(|configured| configured.known(provider).is_empty())
+    }
+
     /// Names that resolve, as far as they are known.
     pub fn names(&self) -> Vec<String> {
         let listed = self.providers.iter().flat_map(|(provider, configured)| {
@@ -156,7 +161,8 @@ impl Models {
         names.into_iter().filter_map(|name| self.listed(name)).collect()
     }
 
-    fn listed(&self, name: String) -> Option<Listed> {
+    /// One model with all that is known about it.
+    pub fn listed(&self, name: String) -> Option<Listed> {
         let (_, model) = self.resolve(&name).ok()?;
         let provider = name.split_once('/')?.0.to_owned();
         let configured = self.providers.get(&provider);
@@ -186,6 +192,15 @@ impl Models {
         let mut candidates = self.names();
         candidates.sort_by_cached_key(|known| distance(name, known));
         candidates.truncate(CANDIDATES);
+        // Whoever is left out takes any name, or is too far from this one; they are there all the same.
+        for (provider, configured) in &self.providers {
+            let of_it = |name: &String| name.split_once('/').is_some_and(|(of, _)| of == provider);
+            if !candidates.iter().any(of_it) {
+                let model =
+                    configured.known(provider).first().map_or_else(|| "…".to_owned(), |model| model.name.clone());
+                candidates.push(format!("{provider}/{model}"));
+            }
+        }
         Unknown { message, candidates }
     }
 }
@@ -272,6 +287,7 @@ mod tests {
         let unknown = models.resolve(name).err().unwrap_or_else(|| panic!("{name} resolved"));
         assert!(unknown.message.contains(message), "{}", unknown.message);
         assert_eq!(unknown.candidates[0], nearest, "{name}");
+        assert!(unknown.candidates.contains(&"any/…".to_owned()), "every provider is named: {:?}", unknown.candidates);
     }
 
     #[test]

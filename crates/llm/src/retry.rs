@@ -31,7 +31,12 @@ pub fn after(error: &Error, tried: u32, most: u32, dice: f64) -> Option<Duration
         Error::RateLimited { retry_after: None, .. } | Error::Network(_) => {
             Some(own.mul_f64(0.5 + dice.clamp(0.0, 1.0) / 2.0))
         }
-        Error::Overflow(_) | Error::Auth(_) | Error::Refused(_) | Error::Declined(_) | Error::Garbage(_) => None,
+        Error::Overflow(_)
+        | Error::Auth(_)
+        | Error::NoKey(_)
+        | Error::Refused(_)
+        | Error::Declined(_)
+        | Error::Garbage(_) => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, BoardTask, CallId, Entry, Millis, Question, SessionId, Status};
+use crate::{AskId, BoardTask, CallId, Entry, Millis, Question, Rule, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -21,6 +21,8 @@ pub enum Event {
         agent: String,
         permission: String,
         patterns: Vec<String>,
+        /// What the answer `always` would keep, one for each pattern; an empty pattern is none.
+        rules: Vec<Rule>,
         /// The session that is asked, when it is not only a person: the lead whose plan it is.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<SessionId>,
@@ -84,6 +86,8 @@ pub enum Seen {
         agent: String,
         permission: String,
         patterns: Vec<String>,
+        #[serde(default)]
+        rules: Vec<Rule>,
         #[serde(default)]
         to: Option<SessionId>,
     },

@@ -12,7 +12,7 @@ use crate::{AskId, BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, St
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::future::Future;
 
 mod board;
@@ -1012,6 +1012,9 @@ pub struct AskInfo {
     pub permission: String,
     pub patterns: Vec<String>,
     pub always: Vec<String>,
+    /// What the answer `always` would keep, one for each pattern; an empty pattern is none.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
     pub created_at: Millis,
     pub until: Millis,
     /// The session that is asked beside the person: the lead whose plan it is.
@@ -1057,7 +1060,8 @@ pub struct AgentsOutput {
     pub agents: Vec<AgentRow>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentRow {
     pub name: String,
     pub description: String,
@@ -1069,6 +1073,27 @@ pub struct AgentRow {
     pub variant: Option<String>,
     pub native: bool,
     pub hidden: bool,
+    /// Model calls a run may make.
+    #[serde(default)]
+    pub steps: Option<u32>,
+    #[serde(default)]
+    pub temperature: Option<f64>,
+    #[serde(default)]
+    pub top_p: Option<f64>,
+    #[serde(default)]
+    pub color: Option<String>,
+    /// What narrows the tools it is shown: the last one that matches a name decides. Empty: all.
+    #[serde(default)]
+    pub tools: Map<String, Value>,
+    /// Its rules, the last one that matches decides: those of the program, the user's, its own.
+    #[serde(default)]
+    pub permission: Vec<Rule>,
+    /// Handed to the provider.
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    /// Where it is set, its prompt above all; none for one that nobody changed.
+    #[serde(default)]
+    pub file: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

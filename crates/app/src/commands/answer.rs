@@ -104,9 +104,8 @@ fn show(open: &[QuestionInfo], json: bool) {
 }
 
 /// A line among all that waits for a person.
-pub(super) fn row(asked: &QuestionInfo) -> Vec<String> {
+pub(super) fn line(asked: &QuestionInfo) -> String {
     let texts: Vec<&str> = asked.questions.iter().map(|question| question.question.as_str()).collect();
-    let left = duration::rough(asked.until - duration::now());
-    let (id, agent) = (asked.id.to_string(), asked.agent.clone());
-    vec![id, agent, "question".into(), terminal::one_line(&texts.join(" / "), 60), left]
+    let (texts, left) = (terminal::one_line(&texts.join(" / "), 200), duration::rough(asked.until - duration::now()));
+    format!("{} of {} has a question, open for {left}\n    {texts}", asked.id, asked.agent)
 }

@@ -1,6 +1,6 @@
 //! `convoke approve`: answers what an agent asked.
 
-use super::block_on;
+use super::{asked, block_on};
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::local::read;
@@ -83,18 +83,15 @@ fn choose(asks: &[AskInfo], id: Option<&str>) -> Result<AskId, Error> {
         ([], Some(id)) => Err(Error::not_found(format!("no open question is `{id}`")).hint(SHOWS)),
         ([], None) => Err(Error::not_found("nothing is asked")),
         (many, _) => {
-            let row = |ask: &&AskInfo| format!("{} ({}: {})", ask.ask_id, ask.permission, wanted(ask));
+            let row = |ask: &&AskInfo| format!("{} ({} of {})", ask.ask_id, ask.permission, ask.agent);
             let which = many.iter().map(row).collect::<Vec<_>>().join(", ");
-            Err(Error::invalid(format!("{} questions are open", many.len())).hint(format!("name one: {which}")))
+            let what = format!("{} questions are open", many.len());
+            Err(Error::invalid(what).hint(format!("name one: {which}; {SHOWS}")))
         }
     }
 }
 
-const SHOWS: &str = "`convoke approve` lists the open ones";
-
-fn wanted(ask: &AskInfo) -> String {
-    terminal::one_line(&ask.patterns.join(", "), 60)
-}
+const SHOWS: &str = "`convoke approve` shows the open ones";
 
 fn list(asks: &[AskInfo], questions: &[QuestionInfo], json: bool) {
     if json {
@@ -105,13 +102,15 @@ fn list(asks: &[AskInfo], questions: &[QuestionInfo], json: bool) {
         terminal::say("nothing is asked");
         return;
     }
-    let row = |ask: &AskInfo| {
+    for ask in asks {
         let left = duration::rough(ask.until - duration::now());
-        vec![ask.ask_id.to_string(), ask.agent.clone(), ask.permission.clone(), wanted(ask), left]
-    };
-    let mut rows: Vec<Vec<String>> = asks.iter().map(row).collect();
-    rows.extend(questions.iter().map(super::answer::row));
-    terminal::print(&terminal::table(&["ASK", "AGENT", "PERMISSION", "FOR", "LEFT"], &rows));
+        terminal::print(&format!("{} of {} asks for `{}`, open for {left}", ask.ask_id, ask.agent, ask.permission));
+        asked::wanted(&ask.patterns).iter().for_each(|line| terminal::print(line));
+        if let Some(kept) = asked::kept(&ask.permission, &ask.rules) {
+            terminal::print(&format!("  always, in its project: {kept}"));
+        }
+    }
+    questions.iter().for_each(|asked| terminal::print(&super::answer::line(asked)));
     if !asks.is_empty() {
         terminal::say("answer one with `convoke approve ASK once|always|reject`");
     }

@@ -2,10 +2,11 @@
 
 use crate::failure::{Failure, cannot};
 use crate::terminal;
-use config::Paths;
+use config::{Environment, Paths};
 use proto::Error;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Read};
 
 /// Keep, list and forget the keys of model providers
@@ -55,6 +56,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 
 fn login(paths: &Paths, args: &Named) -> Result<u8, Failure> {
     paths.ensure()?;
+    warn_of_nobody(paths, &args.provider);
     let key = read_key(&args.provider).map_err(|error| cannot("read the key", &error))?;
     config::login(paths, &args.provider, &key)?;
     if args.json {
@@ -63,6 +65,17 @@ fn login(paths: &Paths, args: &Named) -> Result<u8, Failure> {
         terminal::say(&format!("kept in {}", paths.auth().display()));
     }
     Ok(0)
+}
+
+/// A key can be kept before its provider is set up; a name that is mistyped should not go unnoticed.
+fn warn_of_nobody(paths: &Paths, name: &str) {
+    let vendors = llm::vendors::VENDORS.iter().map(|vendor| vendor.name.to_owned());
+    let set = config::load(paths, &Environment::capture()).map(|loaded| loaded.config.provider).unwrap_or_default();
+    let known: BTreeSet<String> = vendors.chain(set.into_keys()).collect();
+    if !known.contains(name) {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        terminal::say(&format!("warning: no provider is called `{name}` yet; there is: {known}"));
+    }
 }
 
 fn list(paths: &Paths, args: &List) -> Result<u8, Failure> {

@@ -2,6 +2,7 @@
 
 use super::Cli;
 use crate::failure::Failure;
+use crate::terminal;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -13,6 +14,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
-    clap_complete::generate(args.shell, &mut Cli::command(), "convoke", &mut std::io::stdout());
+    // Not to stdout itself: a reader that leaves early is no reason to panic.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "convoke", &mut script);
+    terminal::print(String::from_utf8_lossy(&script).trim_end());
     Ok(0)
 }

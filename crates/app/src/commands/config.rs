@@ -5,7 +5,7 @@ use crate::home::{Home, current};
 use crate::terminal::{self, Paint};
 use config::{Environment, Paths, Shown};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show, explain and change the settings
 ///
@@ -105,13 +105,16 @@ fn edit(args: Edit) -> Result<u8, Failure> {
     } else {
         terminal::say(&format!("changed {}", edited.file.display()));
     }
-    explain(&args.key);
+    explain(&args.key, &edited.file);
     Ok(0)
 }
 
-/// A later layer may have the last word.
-fn explain(key: &str) {
+/// A name in it may be nobody's, and a later layer may have the last word.
+fn explain(key: &str, file: &Path) {
     let Ok(home) = Home::here() else { return };
+    let odd = crate::settings::odd(&home.loaded);
+    let own = odd.iter().filter(|warning| warning.starts_with(&*file.to_string_lossy()));
+    own.for_each(|warning| terminal::say(&format!("warning: {warning}")));
     let origins = home.loaded.origins();
     let over = origins.iter().find(|shown| shown.path == key && shown.origin.layer > config::Layer::User);
     if let Some(over) = over {

@@ -3,7 +3,7 @@
 use super::block_on;
 use crate::failure::{FAILED, Failure};
 use crate::home::{VERSION, current};
-use crate::{providers, terminal, wiring};
+use crate::{names, providers, terminal, wiring};
 use client::Client;
 use config::{Environment, Loaded, Paths};
 use serde::Serialize;
@@ -161,14 +161,37 @@ impl Report {
 fn settings(paths: &Paths, env: &Environment, directory: &Path) -> (Settings, Option<Loaded>) {
     match config::load_at(paths, env, directory) {
         Ok(loaded) => {
-            let pointless = crate::settings::pointless(&loaded);
-            let warnings = loaded.warnings.iter().cloned().chain(pointless).collect();
-            (Settings { ok: true, errors: Vec::new(), warnings }, Some(loaded))
+            let odd = crate::settings::odd(&loaded).into_iter().chain(unasked(paths, env, &loaded));
+            let warnings = loaded.warnings.iter().cloned().chain(odd).collect();
+            let wrong = wrong(paths, env, &loaded);
+            (Settings { ok: wrong.is_empty(), errors: wrong, warnings }, Some(loaded))
         }
         Err(error) => {
             let errors = vec![format!("{} ({})", error.message, error.hint)];
             (Settings { ok: false, errors, warnings: Vec::new() }, None)
         }
+    }
+}
+
+/// What would keep a gateway or a run from starting.
+fn wrong(paths: &Paths, env: &Environment, loaded: &Loaded) -> Vec<String> {
+    let agents = crate::settings::agents(loaded, env).err();
+    let access = wiring::access(loaded).err();
+    let addresses = providers::check_addresses(env, loaded).err();
+    let models = providers::models(paths, env, loaded).err();
+    [agents, access, addresses, models].into_iter().flatten().map(told).collect()
+}
+
+/// Models that are set and cannot be asked, perhaps for want of a key.
+fn unasked(paths: &Paths, env: &Environment, loaded: &Loaded) -> Vec<String> {
+    let unknown = providers::models(paths, env, loaded).map(|models| names::unknown_models(loaded, &models));
+    unknown.unwrap_or_default().into_iter().map(told).collect()
+}
+
+fn told(error: proto::Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{} ({hint})", error.message),
+        None => error.message,
     }
 }
 

@@ -3,6 +3,7 @@
 mod agents;
 mod answer;
 mod approve;
+mod asked;
 mod attach;
 mod auth;
 mod board;

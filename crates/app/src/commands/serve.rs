@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, cannot, from_store};
 use crate::home::Home;
+use crate::reach::make_way;
 use crate::{duration, terminal, wiring};
 use gateway::{Certificate, Gateway, Listen, Serve, Socket, Tcp};
 use proto::Error;
@@ -9,9 +10,15 @@ use serde_json::json;
 use session::Hub;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::sqlite::Sqlite;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// How long a gateway that was asked to end may take.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// Between two looks at something another process does.
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// Run the gateway of this home: everything else talks to it
 #[derive(clap::Args)]
@@ -75,7 +82,7 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
     let runtime = runtime.map_err(|error| cannot("start a runtime", &error))?;
     runtime.block_on(async {
         let hub = Hub::default();
-        let store = Sqlite::open(&home.paths.state, hub.on_kept()).map_err(|error| from_store(&error))?;
+        let store = open(home, args, &hub).await?;
         // Whoever has the database has the home: what a killed predecessor left can go.
         tools::sandbox::clear_up(&wiring::places(home));
         let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit)?;
@@ -89,6 +96,23 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         tools::sandbox::clear_up(&wiring::places(home));
         Ok(())
     })
+}
+
+/// The database of this home. One that an idle gateway of another command holds is free once that has left.
+async fn open(home: &Home, args: &Args, hub: &Hub) -> Result<Sqlite, Failure> {
+    let open = || Sqlite::open(&home.paths.state, hub.on_kept());
+    match open() {
+        Err(store::Error::Locked { .. }) if !args.implicit && make_way(home).await => {}
+        opened => return opened.map_err(|error| from_store(&error).into()),
+    }
+    // It no longer listens; what is left is to close its files.
+    let end = Instant::now() + LEAVING;
+    loop {
+        match open() {
+            Err(store::Error::Locked { .. }) if Instant::now() < end => tokio::time::sleep(GLANCE).await,
+            opened => return opened.map_err(|error| from_store(&error).into()),
+        }
+    }
 }
 
 fn listen(home: &Home, args: &Args) -> Result<Option<Tcp>, Error> {

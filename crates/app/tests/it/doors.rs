@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Child;
+use testkit::{FakeModel, Gate, Reply};
 
 /// A gateway somebody started, with what it said.
 struct Served {
@@ -160,4 +161,28 @@ fn a_port_that_is_taken_is_said_so_when_it_was_asked_for() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     world.convoke(["serve", "--json", "--listen", &address]).code(2).says("cannot listen at");
+}
+
+#[test]
+fn a_gateway_that_a_command_left_behind_makes_way_for_serve_unless_it_is_busy() {
+    let gate = Gate::new();
+    let shut = gate.clone();
+    let world = World::with(FakeModel::scripted(move |received| match received.last("user") {
+        Some(text) if text.contains("slowly") => Reply::text("done").gated(shut.clone()),
+        _ => Reply::text("at once"),
+    }));
+    world.convoke(["run", "hello"]).code(0);
+    let before = world.gateway_pid();
+    let mut served = Served::start(&world, &["--no-tcp"]);
+    assert_eq!(served.ready["type"], "ready", "{}", served.ready);
+    assert_ne!(world.gateway_pid(), before);
+    world.convoke(["stop"]).code(0);
+    served.child.wait().unwrap();
+
+    world.convoke(["spawn", "slowly"]).code(0);
+    world.model.wait_for_blocking(2);
+    let busy = world.gateway_pid();
+    world.convoke(["serve", "--no-tcp"]).code(2);
+    assert_eq!(world.gateway_pid(), busy, "a gateway at work stays");
+    gate.open();
 }

@@ -1,7 +1,7 @@
 //! The same on every wire: a long loop of tools, thoughts and an image, how hard a model is to think, and servers that
 //! fail.
 
-use crate::World;
+use crate::{Done, World};
 use serde_json::{Value, json};
 use testkit::{FakeModel, Received, Reply, RepoDir, TempHome, Wire};
 
@@ -128,9 +128,9 @@ fn what_a_server_refuses_is_told_in_its_words_on_every_wire() {
     for wire in Wire::ALL {
         let world = hasty(wire);
         for (status, words) in [
-            (401, "refused the key: HTTP 401: no: ***"),
-            (403, "refused the key: HTTP 403"),
-            (404, "refused the request: HTTP 404"),
+            (401, "refused the key: HTTP 401: no: *** (provider `acme` at http://127.0.0.1:"),
+            (403, "`convoke auth login acme`"),
+            (404, "refused the request: HTTP 404: no: *** (provider `acme` at http://127.0.0.1:"),
             (408, "HTTP 408"),
             (413, "no longer fits the model's context"),
             (429, "asks to wait: HTTP 429"),
@@ -260,4 +260,45 @@ fn agents_and_settings_that_are_wrong_are_named_with_file_and_line() {
     std::fs::write(world.home.path().join("config/b.txt"), "{file:a.txt}").unwrap();
     let circle = settings("{\n  \"agent\": { \"a\": { \"prompt\": \"{file:a.txt}\" } }\n}");
     circle.code(2).says("convoke.jsonc:2:31").says("which names itself").says("hint: ");
+}
+
+#[test]
+fn a_key_that_cannot_be_had_is_told_as_that() {
+    let provider = json!({ "base_url": "http://127.0.0.1:1", "api_key_command": "echo sk-secret >&2; exit 7" });
+    let home = TempHome::bare().config_json(json!({ "model": "mine/x", "provider": { "mine": provider } }));
+    let world = World { model: FakeModel::start(), home, repo: RepoDir::new() };
+    let done = world.convoke(["run", "x"]).code(1);
+    let done = done.says("there is no key").says("`api_key_command` failed (exit status: 7) (provider `mine`)");
+    assert!(!done.stderr.contains("sk-secret"), "{done:?}");
+}
+
+#[test]
+fn an_address_that_is_none_is_told_with_its_variable() {
+    let world = World::bare();
+    for (key, address) in [("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"), ("OPENAI_API_KEY", "OPENAI_BASE_URL")] {
+        let mut command = world.command(["run", "x"]);
+        let done = Done::of(command.env(key, "k").env(address, "localhost:8080").output().unwrap()).code(2);
+        done.says(&format!("the variable `{address}` is not an address"));
+    }
+}
+
+#[test]
+fn every_provider_that_is_set_up_is_listed() {
+    let names = r#"{"data":[{"id":"qwen3"},{"id":"gemma"}]}"#;
+    let local = FakeModel::scripted(move |_| Reply::raw(200, names));
+    let providers = json!({
+        "near": { "base_url": local.base_url() },
+        "away": { "base_url": "https://models.invalid/v1" },
+        "some": { "base_url": "http://127.0.0.1:1/v1", "models": { "one": {} } },
+    });
+    let home = TempHome::bare().config_json(json!({ "model": "some/one", "provider": providers }));
+    let world = World { model: local, home, repo: RepoDir::new() };
+    let listed = world.convoke(["models", "--json"]).code(0).json();
+    let names: Vec<&str> = listed["models"].as_array().unwrap().iter().filter_map(|m| m["name"].as_str()).collect();
+    for name in ["near/qwen3", "near/gemma", "away/*", "some/one"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(!names.contains(&"some/*") && !names.contains(&"near/*"), "{names:?}");
+    assert!(world.convoke(["models"]).code(0).stdout.contains("any model of its server can be named"));
+    world.convoke(["run", "-m", "nope/x", "hello"]).code(2).says("near/").says("away/").says("some/one");
 }

@@ -1,7 +1,7 @@
 //! Commands that look and change nothing.
 
 use crate::World;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{FakeModel, Reply};
 
 #[test]
@@ -98,4 +98,39 @@ fn the_binary_introduces_itself() {
     let agents = world.convoke(["agents", "--json"]).code(0).json();
     assert!(agents["agents"].as_array().unwrap().iter().any(|agent| agent["name"] == "explore"));
     assert_eq!(world.convoke(["models", "--json"]).code(0).json()["default"], "fake/test");
+}
+
+#[test]
+fn a_reader_that_leaves_early_hears_no_complaint() {
+    let world = World::new();
+    for command in [&["completions", "bash"][..], &["config", "schema"], &["doctor"], &["models"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = world.command(command).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && !said.contains("panicked"), "{command:?}: {said}");
+    }
+}
+
+#[test]
+fn agents_are_listed_with_all_that_is_set_about_them() {
+    let world = World::new();
+    world.repo.write(
+        ".convoke/agents/reader.md",
+        "---\ndescription: reads\nsteps: 4\ntemperature: 0.5\ncolor: blue\npermission:\n  edit: deny\n---\nRead it.",
+    );
+    let text = r#"{"agent": {"build": {"top_p": 0.5, "variant": "high", "tools": {"bash": false}, "seed": 1}}}"#;
+    let mut command = world.command(["agents", "--json"]);
+    let list = crate::Done::of(command.env("CONVOKE_CONFIG_CONTENT", text).output().unwrap()).code(0).json();
+    let agent = |name: &str| list["agents"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+    let reader = agent("reader");
+    assert_eq!((&reader["steps"], &reader["temperature"], &reader["color"]), (&json!(4), &json!(0.5), &json!("blue")));
+    assert!(reader["file"].as_str().unwrap().ends_with(".convoke/agents/reader.md"), "{reader}");
+    let build = agent("build");
+    assert_eq!((&build["topP"], &build["variant"], &build["native"]), (&json!(0.5), &json!("high"), &json!(true)));
+    assert_eq!((&build["tools"], &build["options"]), (&json!({ "bash": false }), &json!({ "seed": 1 })));
+    assert_eq!(build["file"], "CONVOKE_CONFIG_CONTENT");
+    let rule = json!({ "permission": "question", "pattern": "*", "action": "allow" });
+    assert!(build["permission"].as_array().unwrap().contains(&rule), "{build}");
+    assert_eq!((&agent("plan")["file"], &agent("plan")["steps"]), (&Value::Null, &Value::Null));
 }

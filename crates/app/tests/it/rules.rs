@@ -257,3 +257,23 @@ fn whoever_sits_at_a_terminal_is_asked() {
     let done: Done = world.convoke(["run", "list them"]).code(0);
     assert!(done.stdout.contains("it was run"), "{done:#?}");
 }
+
+/// Long enough that every line that is cut would lose its end.
+const HIDES: &str = "echo '0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 \
+    0123456789 0123456789' && rm -rf the-end-of-it";
+
+#[test]
+fn nothing_of_what_is_asked_for_is_left_out() {
+    let world = runs(HIDES);
+    permit(&world, json!({ "bash": "ask" }));
+    let shown = at_a_terminal(&world, "n\n");
+    assert!(shown.contains("rm -rf the-end-of-it"), "{shown}");
+    assert!(shown.contains("always, in this project: `echo") && shown.contains("`, `rm -rf the-end-of-it`"), "{shown}");
+    let spawned = world.convoke(["spawn", "list them", "--json"]).code(0).json();
+    let open = (0..500).find_map(|_| {
+        let done = world.convoke(["approve"]).code(0);
+        done.stdout.contains("ask_").then_some(done.stdout)
+    });
+    let open = open.unwrap_or_else(|| panic!("nothing is asked: {spawned}"));
+    assert!(open.contains("rm -rf the-end-of-it") && open.contains("always, in its project: `echo"), "{open}");
+}

@@ -15,6 +15,15 @@ fn origin<'a>(list: &'a [Value], path: &str) -> &'a Value {
     list.iter().find(|shown| shown["path"] == path).unwrap_or_else(|| panic!("no {path} in {list:#?}"))
 }
 
+/// Puts settings over those of the world.
+fn set(world: &World, settings: &Value) {
+    let text = std::fs::read_to_string(world.home.config_file()).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    let fields = settings.as_object().unwrap();
+    config.as_object_mut().unwrap().extend(fields.iter().map(|(key, value)| (key.clone(), value.clone())));
+    std::fs::write(world.home.config_file(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+}
+
 #[test]
 fn every_value_of_eight_layers_says_where_it_came_from() {
     let world = World::new();
@@ -196,4 +205,92 @@ fn a_key_is_read_from_standard_input_and_never_shown() {
     assert!(!format!("{list:?}{models:?}").contains("hunter2"));
     world.convoke(["auth", "logout", "openai"]).code(0);
     world.convoke(["auth", "logout", "openai"]).code(2).says("there is no key");
+}
+
+#[test]
+fn a_mistyped_name_is_said_with_its_place_and_the_nearest_one() {
+    let world = World::new();
+    set(
+        &world,
+        &json!({
+            "permission": {
+                "bahs": "deny", "write": "ask", "mcp__any": "deny", "group:fs": "allow", "doom*": "ask",
+                "doom_loop": "ask", "external_directory": "ask", "private_network": "deny", "protected": "deny",
+            },
+            "agent": {
+                "a": { "permission": { "edti": "deny" }, "tools": ["reed", "Grep"] },
+                "b": { "permision": { "edit": "deny" }, "tools": { "bash": false, "globb": true } },
+            },
+            "tools": { "sessions": { "visibilty": "all" }, "subagents": { "alow": ["bash"] } },
+        }),
+    );
+    let shown = world.convoke(["config", "show"]).code(0).stderr;
+    let report = world.convoke(["doctor", "--json"]).code(0).json();
+    let warnings: Vec<&str> =
+        report["config"]["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for words in [
+        "the rule for `bahs` does nothing: there is no such permission; the nearest is `bash`",
+        "the rule for `write` does nothing: the permission is called `edit`",
+        "the rule for `edti` does nothing: there is no such permission; the nearest is `edit`",
+        "`agent.a.tools` names `reed`, and there is no such tool; the nearest is `read`",
+        "`agent.b.tools` names `globb`, and there is no such tool; the nearest is `glob`",
+        "unknown key `agent.b.permision` is only an option for the provider; the nearest known key is `permission`",
+        "unknown key `tools.sessions.visibilty` is ignored; the nearest known key is `visibility`",
+        "unknown key `tools.subagents.alow` is ignored; the nearest known key is `allow`",
+    ] {
+        let warning = warnings.iter().find(|warning| warning.contains(words));
+        let warning = warning.unwrap_or_else(|| panic!("`{words}` is not in {warnings:#?}"));
+        let place = warning.split(": ").next().unwrap();
+        assert!(place.contains("convoke.json") && place.ends_with(|c: char| c.is_ascii_digit()), "{warning}");
+        assert!(shown.contains(words), "{shown}");
+    }
+    assert_eq!(warnings.len(), 8, "{warnings:#?}");
+}
+
+#[test]
+fn a_setting_that_names_nothing_is_refused_with_its_place() {
+    // A model that is only missing its key is no broken setting.
+    for (setting, words, found, code) in [
+        (json!({ "default_agent": "nope" }), "`nope`", "errors", 1),
+        (json!({ "model": "nope/x" }), "no provider `nope`", "warnings", 0),
+        (json!({ "agent": { "build": { "model": "nope/y" } } }), "no provider `nope`", "warnings", 0),
+        (json!({ "tools": { "sessions": { "visibility": "every" } } }), "cannot be `every`", "errors", 1),
+        (json!({ "tools": { "agentToAgent": { "allow": ["a -> "] } } }), "tools.agentToAgent.allow", "errors", 1),
+    ] {
+        let world = World::new();
+        set(&world, &setting);
+        let error = world.convoke(["run", "hello"]).code(2).stderr;
+        let told = error.lines().find(|line| line.starts_with("error:")).unwrap_or_else(|| panic!("{error}"));
+        assert!(told.contains("convoke.json") && told.contains(words), "{told}");
+        let report = world.convoke(["doctor", "--json"]).code(code).json();
+        let told = report["config"][found][0].as_str().unwrap_or_else(|| panic!("{report:#}"));
+        assert!(told.contains("convoke.json") && told.contains(words), "{told}");
+    }
+}
+
+#[test]
+fn a_setting_there_is_none_of_is_not_written() {
+    let world = World::new();
+    let before = std::fs::read_to_string(world.home.config_file()).unwrap();
+    world.convoke(["config", "edit", "modle", "a/b"]).code(2).says("`modle` is no setting").says("`model`");
+    world.convoke(["config", "edit", "limits.depth", "--unset"]).code(2).says("`limits.depth` is not set there");
+    assert_eq!(std::fs::read_to_string(world.home.config_file()).unwrap(), before);
+    world.convoke(["config", "edit", "permission.bahs", "deny"]).code(0).says("the nearest is `bash`");
+    world.convoke(["run", "-m", "", "hello"]).code(2).says("`--model` is empty");
+}
+
+#[test]
+fn a_command_there_is_none_of_is_not_sent_to_a_model() {
+    let world = World::new();
+    world.repo.write(".convoke/commands/tidy.md", "Tidy $ARGUMENTS");
+    world.repo.write(".convoke/commands/broken.md", "---\ndescription: [x\n---\nDo it");
+    world.convoke(["run", "/tidy src"]).code(2).says("there is no command `/tidy`").says("convoke trust");
+    world.convoke(["trust"]).code(0);
+    let done = world.convoke(["run", "/tidyy src"]).code(2);
+    let done = done.says("there is no command `/tidyy`").says("the nearest is `/tidy`");
+    done.says("broken.md:").code(2);
+    assert_eq!(world.model.count(), 0);
+    for text in ["/tidy src", "/etc/hosts is what?", "/etc is full"] {
+        world.convoke(["run", text]).code(0);
+    }
 }

@@ -10,6 +10,7 @@ use super::{Style, folders, markdown, markdown_below};
 use crate::document::{Node, Value};
 use crate::layer::Source;
 use crate::read::Reading;
+use crate::section::Notes;
 use crate::{Error, agent, model};
 
 /// A prompt with places for arguments.
@@ -70,7 +71,7 @@ pub(crate) fn read(
             "description" => node.text()?.clone_into(&mut command.description),
             "agent" => command.agent = Some(agent::name(node.text()?, &node.place)?),
             "model" if style == Style::Claude && !has_slash(node) => {}
-            "model" => command.model = Some(model(node)?),
+            "model" => command.model = Some(model(node, &mut Notes::default())?),
             "subtask" => command.subtask = node.flag()?,
             // Hints for a composer, and permissions of another program.
             _ => {}

@@ -2,7 +2,7 @@
 
 use crate::Gateway;
 use proto::Error;
-use proto::methods::{AgentsList, AgentsOutput, Handle, InDirectory, ModelRow, ModelsList, ModelsOutput};
+use proto::methods::{AgentRow, AgentsList, AgentsOutput, Handle, InDirectory, ModelRow, ModelsList, ModelsOutput};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +17,21 @@ impl Gateway {
 impl Handle<AgentsList> for Gateway {
     async fn handle(&self, input: InDirectory) -> Result<AgentsOutput, Error> {
         let here = self.here(input.cwd.as_deref())?;
-        Ok(AgentsOutput { agents: here.agents.list().map(session::Profile::row).collect() })
+        Ok(AgentsOutput { agents: here.agents.list().map(|profile| row(profile, &here)).collect() })
+    }
+}
+
+/// A profile, with what the settings say that is only shown.
+fn row(profile: &session::Profile, here: &session::Here) -> AgentRow {
+    let (loaded, name) = (&here.loaded, &profile.name);
+    let set = loaded.config.agent.get(name);
+    let origin = |path: String| loaded.origin(&path);
+    let origin = origin(format!("agent.{name}.prompt")).or_else(|| origin(format!("agent.{name}")));
+    AgentRow {
+        color: set.and_then(|agent| agent.color.clone()),
+        options: set.map(|agent| agent.options.clone()).unwrap_or_default(),
+        file: origin.map(|origin| origin.file),
+        ..profile.row()
     }
 }
 

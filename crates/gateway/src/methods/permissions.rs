@@ -58,6 +58,7 @@ fn info(ask: store::Ask) -> AskInfo {
         permission: ask.permission,
         patterns: ask.patterns,
         always: ask.always,
+        rules: ask.rules,
         created_at: ask.created,
         until: ask.until,
         to: ask.to,

@@ -32,6 +32,22 @@ pub fn find(env: &dyn Fn(&str) -> Option<String>) -> Option<Found> {
         .or_else(|| ask("llamacpp", &llamacpp, "/v1/models", first_of_llamacpp))
 }
 
+/// The models a server on this machine names, asked at the base URL that is set for it. Nowhere else is asked, and no key
+/// is sent.
+pub fn models(base_url: &str) -> Option<Vec<String>> {
+    let rest = base_url.strip_prefix("http://")?;
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let answer = get(address(&with_port(host))?, host, &format!("{}/models", path.trim_end_matches('/')))?;
+    let answer: Value = serde_json::from_slice(&answer).ok()?;
+    let names = answer["data"].as_array()?.iter().filter_map(|model| model["id"].as_str().map(str::to_owned));
+    Some(names.collect())
+}
+
+fn with_port(host: &str) -> String {
+    let port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if port { host.to_owned() } else { format!("{host}:80") }
+}
+
 fn first_of_ollama(answer: &Value) -> Option<&str> {
     answer["models"][0]["name"].as_str()
 }
@@ -151,6 +167,16 @@ mod tests {
         thread.join().unwrap();
         assert_eq!(found(NOBODY, NOBODY), None);
         assert_eq!(found("192.0.2.1:11434", NOBODY), None, "only this machine is asked");
+    }
+
+    #[test]
+    fn a_server_that_is_set_is_asked_for_its_models() {
+        let (host, thread) = serve("200 OK", r#"{"object":"list","data":[{"id":"qwen3"},{"id":"gemma"}]}"#);
+        assert_eq!(models(&format!("http://{host}/v1")), Some(vec!["qwen3".to_owned(), "gemma".to_owned()]));
+        assert!(thread.join().unwrap().starts_with("GET /v1/models "));
+        assert_eq!(models("http://127.0.0.1:1/v1"), None);
+        assert_eq!(models("http://192.0.2.1/v1"), None, "only this machine is asked");
+        assert_eq!(models("https://127.0.0.1:1/v1"), None);
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Setup {
         };
         let models = self.models.iter().map(|(model, about)| (model.clone(), about.applied(known(model)))).collect();
         let endpoint = Endpoint {
+            name: name.to_owned(),
             auth: vendor.map_or(wire.auth(), |vendor| if vendor.wire == wire { vendor.auth } else { wire.auth() }),
             base_url,
             key: self.key,

@@ -21,6 +21,8 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(50);
 /// A provider's address and what opens it. Not printable: its headers may be secrets as well.
 #[derive(Clone)]
 pub struct Endpoint {
+    /// The provider's name in the settings, for messages; empty where it has none.
+    pub name: String,
     /// As the vendor's own SDK takes it, such as `https://api.example.com/v1`.
     pub base_url: String,
     /// Sent to this address only.
@@ -38,6 +40,7 @@ impl Endpoint {
     /// An address that asks for no key.
     pub fn at(base_url: impl Into<String>) -> Self {
         Self {
+            name: String::new(),
             base_url: base_url.into(),
             key: Key::None,
             auth: Auth::Bearer,
@@ -119,7 +122,22 @@ impl Connection {
         if matches!(shown, Error::Auth(_)) {
             *key = None;
         }
-        shown
+        self.named(shown)
+    }
+
+    /// A refusal, with who refused: of several providers one has to be mended.
+    fn named(&self, error: Error) -> Error {
+        let (name, origin) = (&self.endpoint.name, self.origin());
+        match error {
+            error if name.is_empty() => error,
+            Error::Auth(text) => {
+                let login = format!("`convoke auth login {name}` takes another key");
+                Error::Auth(format!("{text} (provider `{name}` at {origin}; {login})"))
+            }
+            Error::NoKey(text) => Error::NoKey(format!("{text} (provider `{name}`)")),
+            Error::Refused(text) => Error::Refused(format!("{text} (provider `{name}` at {origin})")),
+            error => error,
+        }
     }
 
     /// A POST to `path` under the base URL, with key and headers.
@@ -243,6 +261,23 @@ mod tests {
         for base_url in ["", "localhost:8080", "file:///etc/passwd", "http://"] {
             let error = connection(base_url).post("/x").await.unwrap_err();
             assert!(error.to_string().contains("`base_url`"), "{base_url}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_the_provider_and_never_its_key() {
+        let endpoint =
+            Endpoint { name: "mine".into(), key: "sk-secret-1".into(), ..Endpoint::at("https://h.example/v1") };
+        let connection = Connection::new(endpoint);
+        drop(connection.post("/x").await.unwrap());
+        for (error, words) in [
+            (Error::Auth("HTTP 401: no sk-secret-1".into()), "at https://h.example; `convoke auth login mine`"),
+            (Error::Refused("HTTP 404: sk-secret-1".into()), "*** (provider `mine` at https://h.example)"),
+            (Error::NoKey("it failed".into()), "it failed (provider `mine`)"),
+        ] {
+            let shown = connection.shown(error).await.to_string();
+            assert!(shown.contains(words) && !shown.contains("secret"), "{shown}");
+            drop(connection.post("/x").await.unwrap());
         }
     }
 

@@ -46,7 +46,7 @@ impl Key {
 
 /// What the command prints, without the line end. What it says about a failure is not passed on: it may quote the key.
 async fn run(command: &str) -> Result<SecretString, Error> {
-    let failed = |why: String| Error::Auth(format!("`api_key_command` {why}"));
+    let failed = |why: String| Error::NoKey(format!("`api_key_command` {why}"));
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(std::process::Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(PATIENCE, shell.output()).await;

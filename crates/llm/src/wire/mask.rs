@@ -34,6 +34,7 @@ impl Masks {
                 Error::RateLimited { message: self.text(&message), retry_after }
             }
             Error::Auth(text) => Error::Auth(self.text(&text)),
+            Error::NoKey(text) => Error::NoKey(self.text(&text)),
             Error::Network(text) => Error::Network(self.text(&text)),
             Error::Refused(text) => Error::Refused(self.text(&text)),
             Error::Declined(text) => Error::Declined(self.text(&text)),

@@ -612,6 +612,7 @@ pub(super) fn asked_event(ask: &Ask) -> Event {
         agent: ask.agent.clone(),
         permission: ask.permission.clone(),
         patterns: ask.patterns.clone(),
+        rules: ask.rules.clone(),
         to: ask.to.clone(),
     }
 }

@@ -84,6 +84,12 @@ impl Profile {
             variant: self.variant.clone(),
             native: self.native,
             hidden: self.hidden,
+            steps: self.steps,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            tools: self.tools.iter().map(|(name, shown)| (name.clone(), (*shown).into())).collect(),
+            permission: self.rules.clone(),
+            ..proto::methods::AgentRow::default()
         }
     }
 

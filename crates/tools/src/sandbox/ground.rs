@@ -357,6 +357,7 @@ mod tests {
         place.file(".claude/projects/x", "x");
         let confine = |dir: &Path| Confine {
             session: proto::SessionId::new(),
+            root: proto::SessionId::new(),
             reach: Reach::USUAL,
             dir: dir.to_owned(),
             worktree: dir.to_owned(),

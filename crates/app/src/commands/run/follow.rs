@@ -3,6 +3,7 @@
 
 use super::output::Output;
 use super::person::{Person, Said};
+use crate::commands::asked;
 use crate::failure::{Failure, INTERRUPTED, cannot};
 use crate::home::Home;
 use crate::reach::reach;
@@ -202,11 +203,11 @@ impl Follow {
                 self.output.event(&seen);
                 Ok(())
             }
-            Seen::Ask { ask_id, .. } => {
+            Seen::Ask { ask_id, permission, rules, .. } => {
                 self.output.event(&seen);
                 match &mut self.person {
                     Some(person) => {
-                        person.ask(ask_id.clone());
+                        person.ask(ask_id.clone(), asked::kept(permission, rules));
                         Ok(())
                     }
                     None => self.reply(ask_id.clone()).await,
@@ -251,6 +252,7 @@ impl Follow {
                 agent: ask.agent,
                 permission: ask.permission,
                 patterns: ask.patterns,
+                rules: ask.rules,
                 to: ask.to,
             };
             self.take(Some((None, seen))).await?;

@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::terminal;
+use config::Commands;
 use proto::Error;
+use proto::nearest::nearest;
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -28,6 +30,25 @@ pub(super) fn prompt(words: &[String]) -> Result<String, Failure> {
         }
     };
     Ok(text)
+}
+
+/// A prompt that begins like a command has to be one. `/etc/hosts`, and whatever else begins with a path, is just text.
+pub(super) fn check_command(text: &str, commands: &Commands) -> Result<(), Error> {
+    let Some(rest) = text.trim_start().strip_prefix('/') else { return Ok(()) };
+    let name = rest.split(char::is_whitespace).next().unwrap_or_default();
+    let like_one = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_alphanumeric() || "_-:.".contains(c));
+    if !like_one || commands.contains_key(name) || Path::new("/").join(name).exists() {
+        return Ok(());
+    }
+    let known: Vec<&str> = commands.keys().map(String::as_str).collect();
+    let hint = match (nearest(name, known.iter().copied()), known.as_slice()) {
+        (Some(near), _) => format!("the nearest is `/{near}`"),
+        (None, []) => "there are none yet: write one as `.convoke/commands/NAME.md`".to_owned(),
+        (None, known) => format!("there is: /{}", known.join(", /")),
+    };
+    let hint = format!("{hint}; a prompt that is no command begins with another word");
+    Err(Error::not_found(format!("there is no command `/{name}`")).hint(hint))
 }
 
 /// A pipe, a socket or a file; not a terminal, and not `/dev/null` or nothing at all.

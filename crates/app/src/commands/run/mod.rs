@@ -14,12 +14,12 @@ use super::block_on;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::home::Home;
 use crate::reach::reach;
-use crate::{terminal, wiring};
+use crate::{names, providers, terminal, wiring};
 use client::Client;
 use follow::{Follow, Interrupts};
 use person::Person;
 use proto::methods::{Accepted, Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
-use proto::{Reference, RunId};
+use proto::{Error, Reference, RunId};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,14 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
     let files = files::read(&args.files)?;
     let text = input::prompt(&args.prompt)?;
     home.warn();
+    if let Session::New = session {
+        input::check_command(&text, &home.loaded.commands)?;
+    }
+    if args.model.as_deref().is_some_and(|model| model.trim().is_empty()) {
+        let what = "`--model` is empty";
+        return Err(Error::invalid(what).hint("name a model as `provider/model`; `convoke models` lists them").into());
+    }
+    providers::check_addresses(&home.env, &home.loaded)?;
     let model = proto::model::choice(args.model, args.variant.as_deref());
     let request = Request {
         text,
@@ -140,7 +148,10 @@ pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Re
     let mut client = reach(home).await?;
     let input = address(&client, &request).await?;
     let interrupts = Interrupts::listen()?;
-    let accepted = post(home, &mut client, &input).await?;
+    let accepted = match post(home, &mut client, &input).await {
+        Err(failure) if request.model.is_none() => return Err(names::of_setting(failure, home)),
+        accepted => accepted?,
+    };
     if request.model.is_none() && accepted.model == wiring::OFFLINE && home.loaded.config.model.is_none() {
         terminal::say(
             "note: no model is configured, so the built-in offline model answers; set `model` and `provider`",

@@ -1,5 +1,6 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
+use crate::commands::asked;
 use crate::terminal::{self, Paint, one_line};
 use proto::entry::{CallResult, CompactionState, On, State};
 use proto::event::Seen;
@@ -115,8 +116,10 @@ impl Output {
                 self.line(session_id, "? puts its plan to the session that started it");
             }
             Seen::Ask { session_id, permission, patterns, .. } => {
-                let what = one_line(&patterns.join(", "), 80);
-                self.line(session_id, &format!("? asks for `{permission}`: {what}"));
+                self.line(session_id, &format!("? asks for `{permission}`:"));
+                for line in asked::wanted(patterns) {
+                    self.line(session_id, &line);
+                }
             }
             Seen::Question { session_id, questions, .. } => {
                 for line in questions.iter().flat_map(lines) {
@@ -220,13 +223,14 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             json!({ "type": "entry", "sessionId": session_id, "seq": seq, "entry": entry })
         }
         Seen::Delta { session_id, text } => json!({ "type": "delta", "sessionId": session_id, "text": text }),
-        Seen::Ask { ask_id, session_id, agent, permission, patterns, to } => json!({
+        Seen::Ask { ask_id, session_id, agent, permission, patterns, rules, to } => json!({
             "type": "ask",
             "askId": ask_id,
             "sessionId": session_id,
             "agent": agent,
             "permission": permission,
             "patterns": patterns,
+            "rules": rules,
             "to": to,
         }),
         Seen::Output { session_id, call_id, text, dropped } => json!({

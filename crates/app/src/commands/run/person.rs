@@ -18,8 +18,8 @@ pub(super) struct Person {
 
 /// What waits for their word.
 enum Open {
-    /// Something wants to be done.
-    Leave(AskId),
+    /// Something wants to be done; what `always` would keep.
+    Leave(AskId, Option<String>),
     /// Something wants to be known; what was said to its first questions.
     Questions(AskId, Vec<Question>, Vec<Vec<String>>),
 }
@@ -38,8 +38,8 @@ impl Person {
     }
 
     /// Asks for leave, now or when those before it are answered.
-    pub(super) fn ask(&mut self, ask: AskId) {
-        self.add(Open::Leave(ask));
+    pub(super) fn ask(&mut self, ask: AskId, kept: Option<String>) {
+        self.add(Open::Leave(ask, kept));
     }
 
     /// Asks what somebody wants to know.
@@ -85,7 +85,10 @@ impl Person {
 impl Open {
     fn prompt(&self) -> String {
         match self {
-            Self::Leave(_) => "  allow it? y once, a always in this project, n no; or say why not: ".into(),
+            Self::Leave(_, kept) => {
+                let always = kept.as_ref().map(|kept| format!("  a  always, in this project: {kept}\n"));
+                format!("  y  once\n{}  n  no; or say why not\n  allow it? ", always.unwrap_or_default())
+            }
             Self::Questions(_, questions, said) => {
                 let question = &questions[said.len()];
                 let how = if question.options.is_empty() { "in your words" } else { "a number, or your own words" };
@@ -97,7 +100,7 @@ impl Open {
     /// What a line means, unless it is no answer yet. The end of the input is nobody's yes.
     fn take(&mut self, line: Option<&str>) -> Option<Said> {
         match self {
-            Self::Leave(ask) => {
+            Self::Leave(ask, _) => {
                 let (reply, message) = line.map_or(Some((AskReply::Reject, None)), understood)?;
                 Some(Said::Leave(ask.clone(), reply, message))
             }

@@ -1,0 +1,95 @@
+//! Names in the settings that nothing has: rules for a permission no tool asks for, tools there are none of, models
+//! nobody runs.
+
+use crate::failure::Failure;
+use crate::home::Home;
+use crate::providers;
+use config::{Loaded, Named, Of, Placed};
+use llm::Models;
+use proto::Error;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Warnings about rules and lists of tools that do nothing as they are written.
+pub(crate) fn unknown(loaded: &Loaded) -> Vec<String> {
+    let known = permissions();
+    let rules = loaded.rule_places.iter().chain(loaded.agent_rule_places.values().flatten());
+    let rules = rules.filter_map(|placed| of_rule(placed, &known));
+    let tools = loaded.named.iter().filter(|named| named.of == Of::Tool).filter_map(of_tool);
+    rules.chain(tools).collect()
+}
+
+fn of_rule(placed: &Placed, known: &BTreeSet<String>) -> Option<String> {
+    let name = placed.rule.permission.as_str();
+    if is_open(name) || known.contains(name) {
+        return None;
+    }
+    let place = format!("{}:{}", placed.origin.file, placed.origin.line);
+    let shown: String = name.chars().take(64).collect();
+    Some(match tools::find(name).map(|tool| tool.spec().permission) {
+        Some(permission) => {
+            format!("{place}: the rule for `{shown}` does nothing: the permission is called `{permission}`")
+        }
+        None => {
+            format!("{place}: the rule for `{shown}` does nothing: there is no such permission{}", near(name, known))
+        }
+    })
+}
+
+fn of_tool(named: &Named) -> Option<String> {
+    let name = named.name.as_str();
+    // Agents of other programs name tools of theirs.
+    let theirs = [".claude/", ".opencode/"].iter().any(|folder| named.origin.file.contains(folder));
+    if theirs || is_open(name) || tools::find(name).is_some() {
+        return None;
+    }
+    let (file, line, path) = (&named.origin.file, named.origin.line, &named.path);
+    let shown: String = name.chars().take(64).collect();
+    Some(format!("{file}:{line}: `{path}` names `{shown}`, and there is no such tool{}", near(name, &BTreeSet::new())))
+}
+
+/// Whether a name may stand for more than is known here: wildcards, groups that exist, and tools of MCP servers.
+fn is_open(name: &str) -> bool {
+    let group = name.starts_with("group:") && tools::groups::expand(name) != [name];
+    group || name.contains(['*', '?']) || name.starts_with("mcp_")
+}
+
+/// What tools ask for, and what the rules of our own agents speak of beside that, such as `external_directory`.
+fn permissions() -> BTreeSet<String> {
+    let tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission.to_owned());
+    let agents = session::Agents::new(&BTreeMap::new(), None, &[]);
+    let rules = agents.iter().flat_map(session::Agents::list).flat_map(|profile| &profile.rules);
+    tools.chain(rules.map(|rule| rule.permission.clone())).collect()
+}
+
+fn near(name: &str, permissions: &BTreeSet<String>) -> String {
+    let tools = tools::BUILTIN.iter().map(|tool| tool.spec().name);
+    let nearest = proto::nearest::nearest(name, permissions.iter().map(String::as_str).chain(tools));
+    nearest.map(|nearest| format!("; the nearest is `{nearest}`")).unwrap_or_default()
+}
+
+/// Errors about models that cannot be asked.
+pub(crate) fn unknown_models(loaded: &Loaded, models: &Models) -> Vec<Error> {
+    let named = loaded.named.iter().filter(|named| named.of == Of::Model);
+    named
+        .filter_map(|named| {
+            let unknown = models.resolve(&named.name).err()?;
+            let (file, line, path) = (&named.origin.file, named.origin.line, &named.path);
+            let error = Error::invalid(format!("{file}:{line}: `{path}`: {}", unknown.message));
+            Some(match unknown.candidates.is_empty() {
+                true => error,
+                false => error.hint(format!("there is: {}", unknown.candidates.join(", "))),
+            })
+        })
+        .collect()
+}
+
+/// A failure about a model that a setting names, with where that stands.
+pub(crate) fn of_setting(mut failure: Failure, home: &Home) -> Failure {
+    let Ok(models) = providers::models(&home.paths, &home.env, &home.loaded) else { return failure };
+    let named = home.loaded.named.iter().filter(|named| named.of == Of::Model);
+    let mut unknown = named.filter_map(|named| Some((named, models.resolve(&named.name).err()?)));
+    if let Some((Named { path, origin, .. }, _)) = unknown.rfind(|(_, why)| why.message == failure.error.message) {
+        failure.error.message = format!("{}:{}: `{path}`: {}", origin.file, origin.line, failure.error.message);
+    }
+    failure
+}
