@@ -61,6 +61,11 @@ pub enum Source {
 impl Verdict<'_> {
     /// The answer to a request no rule speaks about.
     pub const ASK: Self = Self { action: Action::Ask, rule: None, source: Source::Default };
+
+    /// Whether a person is asked because of a deny that nobody can rule out. Without a person it is a deny.
+    pub fn may_be_denied(&self) -> bool {
+        self.action == Action::Ask && self.rule.is_some_and(|rule| rule.action == Action::Deny)
+    }
 }
 
 /// Judges one request by all sets, read as one list: the last rule that matches decides. A shell line is as good as the
@@ -82,9 +87,10 @@ fn decide<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'
         .map_or(Verdict::ASK, |(set, rule)| Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) })
 }
 
-/// Of two equally strict verdicts the first stays.
+/// Of two equally strict verdicts the first stays, but a question because of a deny is stricter than any other.
 fn stricter<'r>(held: Verdict<'r>, next: Verdict<'r>) -> Verdict<'r> {
-    if next.action < held.action { next } else { held }
+    let strictness = |verdict: &Verdict| (verdict.action, !verdict.may_be_denied());
+    if strictness(&next) < strictness(&held) { next } else { held }
 }
 
 /// Whether a rule's pattern takes what is asked for.

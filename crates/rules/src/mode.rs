@@ -2,6 +2,7 @@
 //!
 //! A mode only ever decides what would be asked, or denies more. None of them lifts a deny.
 
+use crate::Verdict;
 use proto::{Action, Rule};
 use serde::{Deserialize, Serialize};
 
@@ -60,15 +61,19 @@ impl Mode {
         }
     }
 
-    /// What becomes of a decision in this mode.
-    pub fn settle(self, permission: &str, action: Action) -> Action {
+    /// What becomes of a verdict in this mode. Where nobody is asked, what may be denied is.
+    pub fn settle(self, permission: &str, verdict: &Verdict) -> Action {
         let unasked = match self {
             Self::Ask | Self::Plan => false,
             Self::AcceptEdits => permission == "edit",
             // Whether a plan is good is never taken for granted.
             Self::Auto => permission != "plan_exit",
         };
-        if action == Action::Ask && unasked { Action::Allow } else { action }
+        match verdict.action {
+            Action::Ask if unasked && verdict.may_be_denied() => Action::Deny,
+            Action::Ask if unasked => Action::Allow,
+            said => said,
+        }
     }
 
     /// Whether a session in this mode may start a child in that one: a child is never asked less than its parent.
@@ -100,7 +105,7 @@ mod tests {
     fn decided(mode: Mode, permission: &str, pattern: &str, said: Action) -> Action {
         let own = vec![Rule::new("*", "*", said)];
         let policy = Policy { own, ancestors: mode.ceiling().into_iter().collect(), ..Policy::default() };
-        mode.settle(permission, policy.judge(permission, pattern).action)
+        mode.settle(permission, &policy.judge(permission, pattern))
     }
 
     #[test]
@@ -136,11 +141,23 @@ mod tests {
                 Policy { own: own.clone(), denies: Vec::new(), ancestors: below },
             ] {
                 for (permission, pattern) in [("edit", "a.md"), ("bash", "ls"), ("read", "a")] {
-                    let action = mode.settle(permission, policy.judge(permission, pattern).action);
+                    let action = mode.settle(permission, &policy.judge(permission, pattern));
                     assert_eq!(action, Deny, "{name}: {permission}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_may_be_denied_is_asked_or_denied_and_never_taken_for_granted() {
+        let rule = |pattern: &str, action| Rule::new("bash", pattern, action);
+        let policy = Policy { own: vec![rule("*", Allow), rule("rm *", Deny)], ..Policy::default() };
+        for (mode, expected) in [(Mode::Ask, Ask), (Mode::AcceptEdits, Ask), (Mode::Plan, Ask), (Mode::Auto, Deny)] {
+            assert_eq!(mode.settle("bash", &policy.judge("bash", "eval rm victim")), expected, "{}", mode.as_str());
+            assert_eq!(mode.settle("bash", &policy.judge("bash", "make")), Allow, "{}", mode.as_str());
+        }
+        let asks = Policy { own: vec![rule("*", Allow), rule("rm *", Ask)], ..Policy::default() };
+        assert_eq!(Mode::Auto.settle("bash", &asks.judge("bash", "eval rm victim")), Allow);
     }
 
     #[test]

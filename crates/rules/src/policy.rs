@@ -84,8 +84,7 @@ impl Policy {
 }
 
 fn settled<'r>(asked: Verdict<'r>, always: impl FnOnce() -> Verdict<'r>) -> Verdict<'r> {
-    let doubted = asked.rule.is_some_and(|rule| rule.action == Action::Deny);
-    if asked.action != Action::Ask || doubted {
+    if asked.action != Action::Ask || asked.may_be_denied() {
         return asked;
     }
     let answered = always();
@@ -163,6 +162,16 @@ mod tests {
         check(&policy, "bash true; $X", Ask);
         check(&policy, "bash make", Allow);
         check(&below("ask bash rm *", "allow * *"), "bash true; $X", Allow);
+    }
+
+    #[test]
+    fn a_doubt_because_of_a_deny_is_stricter_than_any_other_question() {
+        let policy = below("deny bash rm *", "ask bash *");
+        assert!(policy.judge("bash", "make; eval $X").may_be_denied());
+        assert!(!policy.judge("bash", "make").may_be_denied());
+        let always = rules("allow bash *");
+        assert_eq!(policy.judge_after(&always, "bash", "make; eval $X").action, Ask);
+        assert_eq!(policy.judge_after(&always, "bash", "make").action, Allow);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Inquiry<'_> {
     }
 
     fn part(&self, permission: &str, pattern: &str, verdict: &Verdict<'_>, opaque: Option<&str>) -> WhyPart {
-        let action = self.role.mode.settle(permission, verdict.action);
+        let action = self.role.mode.settle(permission, verdict);
         let mut reason = reason(verdict).to_owned();
         if let Some(why) = opaque {
             reason = format!("nobody can say what the line runs ({why}); {reason}");

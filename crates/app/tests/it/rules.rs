@@ -34,6 +34,22 @@ fn line_of(world: &World, what: &str) -> usize {
 }
 
 #[test]
+fn what_may_be_denied_is_not_allowed_where_nobody_is_asked() {
+    let allows_most = json!({ "bash": { "*": "allow", "rm *": "deny" } });
+    for how in [["--permission-mode", "auto"], ["--ask", "allow"]] {
+        let world = runs("eval rm victim");
+        permit(&world, allows_most.clone());
+        std::fs::write(world.repo.path().join("victim"), "").unwrap();
+        let done = world.convoke(["run", how[0], how[1], "remove it"]).code(0);
+        assert!(world.repo.path().join("victim").exists(), "{how:?}: {done:#?}");
+    }
+    let world = runs("eval touch made");
+    permit(&world, json!({ "bash": "ask" }));
+    world.convoke(["run", "--ask", "allow", "make it"]).code(0);
+    assert!(world.repo.path().join("made").exists());
+}
+
+#[test]
 fn why_names_the_rule_its_file_and_its_line() {
     let world = World::new();
     permit(&world, json!({ "bash": { "*": "ask", "git *": "allow", "git push*": "deny" } }));

@@ -111,3 +111,18 @@ fn lines_of_the_corpus_that_are_read_are_read_by_bash() {
         assert!(super::opaque(&case.line) || bash_reads(&case.line), "line {}: {}", case.at, case.line);
     }
 }
+
+/// A call is judged by what its line comes down to, each thing by itself and as a person would write it.
+#[test]
+fn what_a_line_comes_down_to_is_judged_as_the_line() {
+    let differs = |case: &Case| {
+        let alone = |want: &super::Want| match want.kind {
+            super::Kind::Command | super::Kind::Opaque => crate::evaluate("bash", &want.source, &[&case.rules]),
+            super::Kind::Edit | super::Kind::Read => super::evaluate(want, &[&case.rules]),
+        };
+        let alone: Vec<Action> = read(&case.line).wants.iter().map(|want| alone(want).action).collect();
+        (alone.iter().min() != Some(&case.expected)).then(|| format!("{}: {} {alone:?}", case.at, case.line))
+    };
+    let differ: Vec<String> = cases().iter().filter_map(differs).collect();
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
+}

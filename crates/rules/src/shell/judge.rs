@@ -8,13 +8,49 @@
 
 use proto::{Action, Rule};
 
-use super::Want;
+use super::{Want, program};
 use crate::wildcard::{covers, matches, overlaps};
 use crate::{Source, Verdict, speaking_of};
 
 /// Judges one want by all sets, read as one list.
 pub(crate) fn evaluate<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
+    let said = itself(want, sets);
+    inside(want, sets, said.action).unwrap_or(said)
+}
+
+fn itself<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
     if want.open { many(want, sets) } else { one(want, sets) }
+}
+
+/// Commands inside another one that are looked at; of more, one is taken to be what a rule forbids.
+const MOST_INSIDE: usize = 8;
+
+/// A doubt because of a command that may be inside another one, if a rule that is stricter begins with its very name.
+fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<'r>> {
+    if want.inside.is_empty() {
+        return None;
+    }
+    let rules = sets.iter().enumerate().flat_map(|(set, rules)| rules.iter().map(move |rule| (set, rule)));
+    let stricter = rules.filter(|(_, rule)| rule.action < said && matches(&rule.permission, want.permission()));
+    let named = stricter.filter_map(|(set, rule)| Some((head(&rule.pattern)?, set, rule))).collect::<Vec<_>>();
+    let rule_at = |at: usize| named.iter().find(|(head, ..)| *head == program::base(&want.inside[at].text));
+    let mut begin = (0..want.inside.len()).filter_map(|at| Some((at, rule_at(at)?)));
+    let found = begin.by_ref().take(MOST_INSIDE).find_map(|(at, (name, ..))| {
+        let found = itself(&Want::command(&want.inside[at..]), sets);
+        (found.action < said && found.rule.is_some_and(|rule| head(&rule.pattern) == Some(name))).then_some(found)
+    });
+    let unseen = |(_, (_, set, rule)): (usize, &(&str, usize, &'r Rule))| Verdict {
+        action: Action::Ask,
+        rule: Some(rule),
+        source: Source::Set(*set),
+    };
+    found.or_else(|| begin.next().map(unseen)).map(|found| Verdict { action: Action::Ask, ..found })
+}
+
+/// The name of the program that a rule is about, if it names one.
+fn head(pattern: &str) -> Option<&str> {
+    let name = pattern.split(' ').next()?.trim_end_matches('*');
+    (!name.is_empty() && !name.contains(['*', '?'])).then_some(name)
 }
 
 /// The last rule that matches decides. What a command looks like to a person (`/bin/rm` is `rm`) is a reason to forbid it

@@ -25,6 +25,8 @@ mod tests;
 #[cfg(test)]
 mod threats;
 
+use word::Word;
+
 pub(crate) use judge::evaluate;
 pub use read::read;
 
@@ -54,6 +56,8 @@ pub struct Want {
     pub looks: Vec<String>,
     /// The words of a command that are known, its name first.
     pub words: Vec<String>,
+    /// Words among which there may be another command, for a program that may run one.
+    inside: Vec<Word>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,19 +82,49 @@ impl Want {
         }
     }
 
+    /// A simple command of these words.
+    fn command(words: &[Word]) -> Self {
+        let join = |part: fn(&Word) -> String| words.iter().map(part).collect::<Vec<_>>().join(" ");
+        let (source, text, open) = (join(Word::shown), join(Word::matched), words.iter().any(|word| word.open));
+        let mut looks = vec![join(|word| word.text.clone())];
+        if let Some((_, name)) = words[0].text.rsplit_once('/') {
+            looks.push(format!("{name}{}", &looks[0][words[0].text.len()..]));
+        }
+        looks.extend(program::in_other_words(words));
+        looks.retain(|look| look != &text);
+        let known = words.iter().filter(|word| !word.open).map(|word| word.text.clone()).collect();
+        Self { kind: Kind::Command, source, text, open, looks, words: known, inside: program::launchers::inside(words) }
+    }
+
     fn opaque(line: &str) -> Self {
         let (source, text) = (line.to_owned(), "*".to_owned());
-        Self { kind: Kind::Opaque, source, text, open: true, looks: Vec::new(), words: Vec::new() }
+        Self { kind: Kind::Opaque, source, text, open: true, looks: Vec::new(), words: Vec::new(), inside: Vec::new() }
     }
 
     /// A request that is what it says.
     fn plain(text: &str) -> Self {
         let (source, text) = (text.to_owned(), text.to_owned());
-        Self { kind: Kind::Command, source, text, open: false, looks: Vec::new(), words: Vec::new() }
+        Self {
+            kind: Kind::Command,
+            source,
+            text,
+            open: false,
+            looks: Vec::new(),
+            words: Vec::new(),
+            inside: Vec::new(),
+        }
     }
 
     fn file(kind: Kind, source: &str, path: String, open: bool) -> Self {
-        Self { kind, source: source.to_owned(), text: path, open, looks: Vec::new(), words: Vec::new() }
+        Self {
+            kind,
+            source: source.to_owned(),
+            text: path,
+            open,
+            looks: Vec::new(),
+            words: Vec::new(),
+            inside: Vec::new(),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tree_sitter::{Node, Parser};
 
+use super::program::{builtins, variables};
 use super::word::{Word, is_plain};
 use super::{Kind, Line, Want, plain};
 
@@ -126,15 +127,21 @@ impl<'l> Reader<'l> {
 
     /// Everything in a node that holds others.
     pub(super) fn inside(&mut self, node: Node) -> Result<(), Opaque> {
-        self.nesting += 1;
-        if self.nesting > MAX_NESTING || self.wants.len() > MAX_WANTS {
+        if self.wants.len() > MAX_WANTS {
             return Err("too much in one line");
         }
-        for child in self.children(node)? {
-            self.statement(child)?;
+        self.deeper(|reader| reader.children(node)?.into_iter().try_for_each(|child| reader.statement(child)))
+    }
+
+    /// One step down, as far as that goes.
+    pub(super) fn deeper(&mut self, down: impl FnOnce(&mut Self) -> Result<(), Opaque>) -> Result<(), Opaque> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return Err("too much in one line");
         }
+        let done = down(self);
         self.nesting -= 1;
-        Ok(())
+        done
     }
 
     /// The children of a node, with nothing but space between them, and line ends only where bash takes them.
@@ -202,7 +209,11 @@ impl<'l> Reader<'l> {
             "heredoc_redirect" => self.heredoc(node),
             "herestring_redirect" => self.operand(node),
             "comment" => self.comment(node),
-            "variable_name" => Ok(()),
+            // What a loop sets.
+            "variable_name" => {
+                self.check(variables::check(&Word::known(&format!("{}=*", self.text(node)))));
+                Ok(())
+            }
             ";" | "&" | "&&" | "||" | "|" | "|&" | "(" | ")" | "{" | "}" | "!" | "\n" | "$(" | "`" | "<(" | ">("
             | "if" | "then" | "elif" | "else" | "fi" | "while" | "until" | "do" | "done" | "for" | "in" | "case"
             | "esac" | "select" => Ok(()),
@@ -254,7 +265,7 @@ impl<'l> Reader<'l> {
 
     /// `NAME=value`, as one word.
     fn assignment(&mut self, node: Node) -> Result<Word, Opaque> {
-        let mut word = Word { raw: self.text(node).to_owned(), ..Word::default() };
+        let mut word = Word { raw: self.text(node).to_owned(), quoted: true, ..Word::default() };
         for child in self.children(node)? {
             match child.kind() {
                 "variable_name" | "=" | "+=" => word.text.push_str(self.text(child)),
@@ -266,10 +277,11 @@ impl<'l> Reader<'l> {
                 }
             }
         }
+        self.check(variables::check(&word));
         Ok(word)
     }
 
-    /// `export`, `declare`, `unset` and the like, as commands of their own.
+    /// `export`, `declare`, `unset` and the like, as the commands they are.
     fn declaration(&mut self, node: Node) -> Result<(), Opaque> {
         if self.text(node).contains('[') {
             return Err("an array");
@@ -282,7 +294,7 @@ impl<'l> Reader<'l> {
                 _ => self.word(child)?,
             });
         }
-        self.push(&words)
+        self.command(&words)
     }
 
     /// `[ … ]` and `[[ … ]]` as they are written. An index in them is run even out of quotes, and `>` between single
@@ -297,10 +309,26 @@ impl<'l> Reader<'l> {
         if !double && inner.contains(['<', '>', ';', '&', '|']) {
             return Err("a test nobody can read");
         }
+        if double {
+            builtins::double_brackets(inner)?;
+        } else {
+            let line = format!("test {}", inner.trim());
+            let mut test = Reader::new(&line, self.depth + 1);
+            test.script()?;
+            self.check(test.opaque.map_or(Ok(()), Err));
+        }
         let words = ["[".repeat(1 + usize::from(double)), inner.trim().into(), "]".repeat(1 + usize::from(double))];
         let (open, text) =
             (inner.contains('$'), if inner.contains('$') { words[0].clone() + " *" } else { raw.into() });
-        self.want(Want { kind: Kind::Command, source: raw.into(), text, open, looks: Vec::new(), words: Vec::new() })
+        self.want(Want {
+            kind: Kind::Command,
+            source: raw.into(),
+            text,
+            open,
+            looks: Vec::new(),
+            words: Vec::new(),
+            inside: Vec::new(),
+        })
     }
 
     fn comment(&self, node: Node) -> Result<(), Opaque> {
@@ -425,28 +453,24 @@ impl<'l> Reader<'l> {
         }
         self.push(words)?;
         if matches!(name.text.as_str(), "cd" | "pushd" | "popd" | "chdir") {
-            self.moves.push(leads_to(words));
+            let to = leads_to(words);
+            let device = to.as_deref().is_some_and(super::program::is_device);
+            self.check(if device { Err("a directory of devices") } else { Ok(()) });
+            self.moves.push(to);
         }
-        if let Err(why) = self.program(words) {
-            self.opaque = self.opaque.or(Some(why));
-        }
+        let looked = self.program(words);
+        self.check(looked);
         Ok(())
+    }
+
+    /// Keeps why the line is opaque, and reads on.
+    pub(super) fn check(&mut self, looked: Result<(), Opaque>) {
+        self.opaque = self.opaque.or(looked.err());
     }
 
     /// A want for these words.
     pub(super) fn push(&mut self, words: &[Word]) -> Result<(), Opaque> {
-        let join =
-            |part: &dyn Fn(&Word) -> String, words: &[Word]| words.iter().map(part).collect::<Vec<_>>().join(" ");
-        let text = join(&Word::matched, words);
-        let mut looks = vec![join(&|word| word.text.clone(), words)];
-        if let Some((_, name)) = words[0].text.rsplit_once('/') {
-            looks.push(format!("{name}{}", &looks[0][words[0].text.len()..]));
-        }
-        looks.extend(super::program::in_other_words(words));
-        looks.retain(|look| look != &text);
-        let known = words.iter().filter(|word| !word.open).map(|word| word.text.clone()).collect();
-        let (source, open) = (join(&Word::shown, words), words.iter().any(|word| word.open));
-        self.want(Want { kind: Kind::Command, source, text, open, looks, words: known })
+        self.want(Want::command(words))
     }
 
     fn want(&mut self, want: Want) -> Result<(), Opaque> {

@@ -41,6 +41,10 @@ fn t35_long_and_deep_lines_are_never_allowed_by_a_narrow_rule() {
     let deep = format!("{}id{}", "$(".repeat(10_000), ")".repeat(10_000));
     let nested = format!("{}id{}", "( ".repeat(10_000), " )".repeat(10_000));
     never_allowed("allow bash echo *", &[&many, &long, &deep, &nested]);
+    let launched = format!("{}id", "npx ".repeat(8_000));
+    never_allowed("allow bash *\ndeny bash rm *", &[&launched]);
+    let inside = format!("frobnicate {}", "rm ".repeat(9_000));
+    never_allowed("allow bash *\ndeny bash rm -x *", &[&inside]);
 }
 
 #[test]

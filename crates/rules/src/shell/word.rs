@@ -14,7 +14,7 @@ pub(super) struct Word {
     pub(super) open: bool,
     /// It names files by a pattern.
     pub(super) glob: bool,
-    /// Has quotes, and nothing but what is between them.
+    /// Stays one word, as it is written: has quotes and nothing but what is between them, or sets a variable.
     pub(super) quoted: bool,
     /// Has `{` or `}` outside of quotes.
     pub(super) braced: bool,
@@ -29,6 +29,19 @@ impl Word {
     /// Something nobody knows yet.
     pub(super) fn hole(raw: &str) -> Self {
         Self { raw: raw.into(), text: "*".into(), open: true, ..Self::default() }
+    }
+
+    /// The same with something nobody knows yet wherever the mark stands, also within a script.
+    pub(super) fn filled(&self, mark: &str) -> Self {
+        if !self.text.contains(mark) {
+            return self.clone();
+        }
+        let mut raw = ITEM.to_owned();
+        if self.text != mark {
+            let pieces: Vec<String> = self.text.split(mark).map(escaped).collect();
+            raw = format!("\"{}\"", pieces.join(ITEM));
+        }
+        Self { raw, text: self.text.replace(mark, "*"), open: true, ..self.clone() }
     }
 
     /// As a person would write it.
@@ -46,6 +59,15 @@ impl Word {
     pub(super) fn matched(&self) -> String {
         if self.open { self.text.clone() } else { self.shown() }
     }
+}
+
+/// How something is written that a program puts into a command it runs, so that it is read as what it is.
+pub(super) const ITEM: &str = "${ITEM}";
+
+/// As it is written between double quotes.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| ['\\', c].into_iter().skip(usize::from(!"\"\\$`".contains(c)));
+    text.chars().flat_map(escape).collect()
 }
 
 /// Nothing in it that a shell would read as more than itself.

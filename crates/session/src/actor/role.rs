@@ -105,12 +105,11 @@ impl Role {
         if self.is_ours(permission, pattern) {
             return Action::Deny;
         }
-        let said = self.policy.judge(permission, pattern).action;
+        let judge = |name: &str| self.mode.settle(permission, &self.policy.judge(permission, name));
         let others = self.other_names(permission, pattern);
-        let said = others.iter().map(|name| self.policy.judge(permission, name).action).fold(said, Ord::min);
+        let said = others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min);
         // Whoever may propose a plan does not also approve it.
-        let said = if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said };
-        self.mode.settle(permission, said)
+        if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said }
     }
 
     /// What else rules call the file that is meant.
@@ -124,9 +123,9 @@ impl Role {
         if permission == "plan_exit" || self.is_ours(permission, pattern) {
             return self.judge(permission, pattern);
         }
-        let judge = |name: &str| self.policy.judge_after(always, permission, name).action;
+        let judge = |name: &str| self.mode.settle(permission, &self.policy.judge_after(always, permission, name));
         let others = self.other_names(permission, pattern);
-        self.mode.settle(permission, others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min))
+        others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min)
     }
 
     /// Every tool, and which step of the policy takes it away, if one does.

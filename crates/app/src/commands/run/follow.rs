@@ -12,9 +12,9 @@ use proto::event::Seen;
 use proto::letter::AskReply;
 use proto::methods::{
     AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply,
-    QuestionAnswer, QuestionsList, QuestionsReply, WaitInput, WaitStatus, Waited,
+    QuestionAnswer, QuestionsList, QuestionsReply, ToolsWhy, WaitInput, WaitStatus, Waited, WhyInput, WhyPart,
 };
-use proto::{AskId, Code, Entry, Error, RunId, SessionId, Usage};
+use proto::{Action, AskId, Code, Entry, Error, RunId, SessionId, Usage};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -273,14 +273,34 @@ impl Follow {
     }
 
     async fn reply(&mut self, ask_id: AskId) -> Result<(), client::Error> {
-        let (reply, message) = match self.ask {
-            Reply::Deny => (AskReply::Reject, Some(HEADLESS.to_owned())),
-            Reply::Allow => (AskReply::Once, None),
+        let refused = match self.ask {
+            Reply::Deny => Some("nobody is there to ask; `--ask allow` would allow it"),
+            Reply::Allow if self.may_be_denied(&ask_id).await? => Some("a rule that denies may speak about it"),
+            Reply::Allow => None,
         };
-        if self.ask == Reply::Deny {
-            self.output.note("  refused, because nobody is there to ask; `--ask allow` would allow it");
+        let Some(why) = refused else { return self.send(ask_id, AskReply::Once, None).await };
+        self.output.note(&format!("  refused, because {why}"));
+        self.send(ask_id, AskReply::Reject, Some(HEADLESS.to_owned())).await
+    }
+
+    /// Whether something is asked because of a deny that nobody can rule out: only a person may say yes to that. It comes
+    /// with shell lines alone; any other rule speaks about what is asked, or does not.
+    async fn may_be_denied(&self, ask: &AskId) -> Result<bool, client::Error> {
+        let input = AsksInput { reference: Some(self.session.to_string()) };
+        let asks = self.client.call::<PermissionsList>(input).await?.asks;
+        let Some(ask) = asks.into_iter().find(|open| open.ask_id == *ask && open.tool == "bash") else {
+            return Ok(false);
+        };
+        for pattern in ask.patterns {
+            let session = Some(ask.session_id.to_string());
+            let input = WhyInput { tool: ask.tool.clone(), pattern, agent: None, session, cwd: None };
+            let why = self.client.call::<ToolsWhy>(input).await?;
+            let denies = |part: &WhyPart| part.rule.as_ref().is_some_and(|rule| rule.action == Action::Deny);
+            if denies(&why.whole) || why.parts.iter().any(denies) {
+                return Ok(true);
+            }
         }
-        self.send(ask_id, reply, message).await
+        Ok(false)
     }
 
     async fn send(&mut self, ask_id: AskId, reply: AskReply, message: Option<String>) -> Result<(), client::Error> {

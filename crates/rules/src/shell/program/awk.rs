@@ -10,7 +10,11 @@ pub(super) fn check(rest: &[Word]) -> Result<(), Opaque> {
             return Err("an awk program that is not known");
         }
         match word.text.as_str() {
-            "-F" | "-v" => drop(words.next()),
+            // Without quotes it may become several words, and the next of them is the program.
+            "-F" | "-v" if words.next().is_some_and(|value| value.open && !value.quoted || value.glob) => {
+                return Err("an awk program that is not known");
+            }
+            "-F" | "-v" => {}
             option if option.starts_with("-F") || option.starts_with("-v") => {}
             option if option.starts_with('-') => return Err("an awk option nobody knows"),
             program => {

@@ -2,13 +2,16 @@
 
 use super::super::Kind;
 use super::super::read::{Opaque, Reader};
-use super::super::word::Word;
+use super::super::word::{ITEM, Word};
 
 impl Reader<'_> {
     pub(super) fn find(&mut self, name: &str, rest: &[Word]) -> Result<(), Opaque> {
         if name.starts_with("fd") {
             let runs = |word: &Word| {
-                word.open || ["-x", "-X", "--exec"].iter().any(|option| super::options::is(option, &word.text))
+                word.open
+                    || ["-x", "-X", "--exec", "--exec-batch"]
+                        .iter()
+                        .any(|option| super::options::is(option, &word.text))
             };
             return if rest.iter().any(runs) { Err("it runs what it is told") } else { Ok(()) };
         }
@@ -19,13 +22,14 @@ impl Reader<'_> {
             }
             match word.text.as_str() {
                 "-exec" | "-execdir" | "-ok" | "-okdir" => {
-                    let inner: Vec<Word> = words.by_ref().take_while(|word| !ends(word)).map(filled).collect();
+                    let inner: Vec<Word> =
+                        command(&mut words, word.text.starts_with("-exec")).map(|word| word.filled("{}")).collect();
                     if inner.is_empty() {
                         return Err("a command that is missing");
                     }
                     self.command(&inner)?;
                 }
-                "-delete" => self.push(&[Word::known("rm"), Word::hole("{}")])?,
+                "-delete" => self.push(&[Word::known("rm"), Word::hole(ITEM)])?,
                 "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
                     let file = words.next().ok_or("a file that is missing")?;
                     self.file(Kind::Edit, file.clone())?;
@@ -38,14 +42,12 @@ impl Reader<'_> {
     }
 }
 
-fn ends(word: &Word) -> bool {
-    word.text == ";" || word.text == "+"
-}
-
-/// `{}` is a file nobody knows yet.
-fn filled(word: &Word) -> Word {
-    if !word.text.contains("{}") {
-        return word.clone();
-    }
-    Word { text: word.text.replace("{}", "*"), open: true, ..word.clone() }
+/// The words up to `;`, or up to a `+` that stands directly behind `{}`.
+fn command<'w>(words: &mut impl Iterator<Item = &'w Word>, many: bool) -> impl Iterator<Item = &'w Word> {
+    let mut file = false;
+    words.take_while(move |word| {
+        let ends = word.text == ";" || many && file && word.text == "+";
+        file = word.text == "{}";
+        !ends
+    })
 }

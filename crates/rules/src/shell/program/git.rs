@@ -25,7 +25,12 @@ const RUNNERS: &[&str] = &[
     "difftool",
     "filter-branch",
     "instaweb",
+    "for-each-repo",
+    "http-backend",
+    "imap-send",
+    "merge-index",
     "mergetool",
+    "submodule--helper",
     "send-email",
     "shell",
     "upload-pack",
@@ -128,11 +133,19 @@ fn subcommand(rest: &[Word]) -> Result<Option<usize>, Opaque> {
     Ok(None)
 }
 
-/// `git push` for `git -C x push`.
-pub(super) fn without_options(words: &[Word]) -> Option<String> {
-    let at = skip_options(&words[1..]);
-    let rest = words.get(1 + at..).filter(|rest| !rest.is_empty())?;
-    Some(std::iter::once("git").chain(rest.iter().map(|word| word.text.as_str())).collect::<Vec<_>>().join(" "))
+/// `git push` for `git -C x push`, for `git-push` and for what it runs by itself.
+pub(super) fn in_other_words(name: &str, words: &[Word]) -> Vec<String> {
+    let at = 1 + skip_options(&words[1..]);
+    let said = words.get(at..).unwrap_or_default().iter().map(|word| word.text.as_str());
+    let words: Vec<&str> = name.strip_prefix("git-").into_iter().chain(said).collect();
+    let pushes = match words.first() {
+        Some(&"send-pack" | &"http-push") => true,
+        Some(&"subtree") => words.contains(&"push"),
+        Some(_) => false,
+        None => return Vec::new(),
+    };
+    let also = pushes.then(|| format!("git push {}", words[1..].join(" ")));
+    [format!("git {}", words.join(" "))].into_iter().chain(also).collect()
 }
 
 /// Words before the subcommand, taking any option with a separate value that git knows as one.

@@ -6,10 +6,15 @@ use super::super::word::Word;
 /// A letter stands for a short option, also within a bundle; a long one may be cut short.
 pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("7z", &["-o", "-w"]),
+    ("ack", &["--pager"]),
+    ("ag", &["--pager"]),
     ("ansible", &["-a", "-m"]),
+    ("apt", &["-o", "--option", "-c", "--config-file"]),
+    ("apt-get", &["-o", "--option", "-c", "--config-file"]),
     ("bat", &["--pager"]),
-    ("cargo", &["--config", "-Z"]),
+    ("cargo", &["--config", "-Z", "linker=", "-Clinker"]),
     ("cmake", &["-E", "-P"]),
+    ("cpio", &["--rsh-command"]),
     ("ctags", &["--options", "--filter"]),
     (
         "curl",
@@ -33,27 +38,50 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("date", &["-s", "--set"]),
+    ("devbox", &["shell"]),
+    ("diff3", &["--diff-program"]),
     ("docker", &["--privileged", "-v", "--volume", "--mount"]),
-    ("gcc", &["-wrapper", "-fplugin", "-B", "-o"]),
-    ("go", &["-exec", "-toolexec", "-overlay"]),
+    ("dpkg", &["--pre-invoke", "--post-invoke"]),
+    ("flatpak", &["--command"]),
+    ("gcc", &["-o"]),
+    ("gem", &["-e", "--editor"]),
+    ("go", &["-exec", "-toolexec", "-overlay", "-vettool"]),
     ("gpg", &["--photo-viewer", "--exec-path", "-o", "--output"]),
+    ("hg", &["--config"]),
+    ("install", &["--strip-program"]),
     ("ip", &["-b", "--batch", "-B", "netns"]),
     ("jq", &["-f", "--from-file", "-L"]),
     ("journalctl", &["--vacuum-size", "--rotate"]),
+    ("latex", LATEX),
     ("logger", &["-f"]),
-    ("make", &["--eval", "-E", "SHELL="]),
-    ("gmake", &["--eval", "-E", "SHELL="]),
-    ("npm", &["--script-shell", "--node-options", "-c", "--call"]),
+    ("jobs", &["-x"]),
+    ("make", MAKE),
+    ("gmake", MAKE),
+    ("mvn", &["exec:exec"]),
+    ("nc", &["-c", "-e"]),
+    ("ncat", &["-c", "-e", "--exec", "--sh-exec", "--lua-exec"]),
+    ("nix", &["-c", "--command", "develop", "shell"]),
+    ("npm", &["--script-shell", "--node-options", "-c", "--call", "script-shell", "scripts."]),
     ("npx", &["-c", "--call"]),
     ("nmap", &["--script", "-o"]),
     ("openssl", &["-engine", "-out", "-provider"]),
+    ("pandoc", &["-F", "--filter", "-L", "--lua-filter"]),
+    ("pdflatex", LATEX),
     ("pip", &["--python", "--prefix"]),
+    ("pipenv", &["shell"]),
+    ("pnpm", &["-c", "--shell-mode"]),
+    ("poetry", &["shell"]),
+    ("prove", &["-e", "--exec", "-P", "-M", "--source", "--harness"]),
     ("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
+    ("rpm", &["-E", "--eval", "-D", "--define", "--pipe"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
+    ("rustc", &["linker=", "-Clinker"]),
+    ("sdiff", &["--diff-program", "-o"]),
+    ("set", &["-k", "keyword"]),
     ("shuf", &["-o", "--output"]),
     ("sort", &["-o", "--output", "--compress-program", "-T", "--temporary-directory"]),
     ("split", &["--filter"]),
-    ("sqlite3", &["-cmd", "-init", ".shell", ".system", ".output", ".once"]),
+    ("svn", &["--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option", "--config-dir"]),
     ("tar", TAR),
     ("bsdtar", TAR),
     ("gtar", TAR),
@@ -76,6 +104,7 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
             "--directory-prefix",
         ],
     ),
+    ("xelatex", LATEX),
     ("zip", &["-T", "--unzip-command", "--test"]),
 ];
 
@@ -91,6 +120,11 @@ const TAR: &[&str] = &[
     "--rmt-command",
 ];
 
+const LATEX: &[&str] = &["-shell-escape", "-enable-write18", "\\"];
+
+/// A makefile may come from the input.
+const MAKE: &[&str] = &["--eval", "-E", "SHELL=", ".SHELLFLAGS=", "MAKEFLAGS=", "-", "-f-", "--file", "--makefile"];
+
 /// Refuses a command with one of these options, or with words nobody knows: any of them might be one.
 pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), Opaque> {
     let unknown = |word: &Word| word.open || word.glob && word.text.starts_with(['*', '?', '[']);
@@ -103,6 +137,13 @@ pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), 
         && first.text.bytes().all(|byte| byte.is_ascii_alphanumeric())
     {
         return Err("an option that runs something");
+    }
+    // `make 'X=$(shell …)'`, and what a rule of the makefile puts into a script.
+    if name.ends_with("make") && rest.iter().any(|word| word.text.contains(['$', '`', '!', ';', '|', '&'])) {
+        return Err("something to run in a variable of a makefile");
+    }
+    if rest.iter().any(|word| super::is_device(&word.text) && word.text != "/dev/null") {
+        return Err("something from the input");
     }
     let said = |word: &Word| traps.iter().any(|trap| is(trap, &word.text));
     if rest.iter().any(said) { Err("an option that runs something or writes a file") } else { Ok(()) }

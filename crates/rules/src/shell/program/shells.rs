@@ -4,12 +4,33 @@ use super::super::read::{Opaque, Reader};
 use super::super::word::Word;
 
 pub(super) const NAMES: &[&str] = &[
-    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh", "tcsh", "xonsh",
-    "yash", "zsh",
+    "ash",
+    "bash",
+    "bash-static",
+    "csh",
+    "dash",
+    "elvish",
+    "fish",
+    "ksh",
+    "lksh",
+    "mksh",
+    "nu",
+    "oksh",
+    "osh",
+    "posh",
+    "pwsh",
+    "rbash",
+    "sash",
+    "sh",
+    "static-sh",
+    "tcsh",
+    "xonsh",
+    "yash",
+    "zsh",
 ];
 
 /// Those whose scripts are written in the language that is read here.
-const ALIKE: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "rbash", "sh", "zsh"];
+const ALIKE: &[&str] = &["ash", "bash", "bash-static", "dash", "ksh", "mksh", "rbash", "sh", "zsh"];
 
 impl Reader<'_> {
     pub(super) fn shell(&mut self, name: &str, rest: &[Word]) -> Result<(), Opaque> {
@@ -38,7 +59,7 @@ impl Reader<'_> {
         }
         if !script {
             // A file with commands, as any other program.
-            return if word.text.starts_with("/dev/") { Err("a shell that reads from a device") } else { Ok(()) };
+            return if super::is_device(&word.text) { Err("a shell that reads from a device") } else { Ok(()) };
         }
         if !ALIKE.contains(&name) {
             return Err("a shell of another language");

@@ -1,13 +1,14 @@
 //! Programs that are followed by the command they run.
 
 use super::super::read::{Opaque, Reader};
-use super::super::word::Word;
+use super::super::word::{ITEM, Word};
+use super::variables;
 
 pub(super) struct Wrapper {
     names: &'static [&'static str],
     /// Options without a value. Any that is in neither list makes the line opaque.
     flags: &'static [&'static str],
-    /// Options with a value, behind them or as the next word.
+    /// Options with a value, behind them or as the next word; with `=` only behind them.
     valued: &'static [&'static str],
     /// Words between the options and the command.
     operands: usize,
@@ -93,7 +94,18 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["doas"], flags: &["-n"], valued: &["-u"], operands: 0, adds: false },
     Wrapper {
         names: &["xargs", "gxargs"],
-        flags: &["-0", "-r", "-t", "-x", "--null", "--no-run-if-empty", "--verbose", "--exit"],
+        flags: &[
+            "-0",
+            "-r",
+            "-t",
+            "-x",
+            "--null",
+            "--no-run-if-empty",
+            "--verbose",
+            "--exit",
+            "--max-lines",
+            "--replace",
+        ],
         valued: &[
             "-n",
             "-P",
@@ -104,14 +116,18 @@ const WRAPPERS: &[Wrapper] = &[
             "-I",
             "--max-args",
             "--max-procs",
-            "--max-lines",
+            "--max-lines=",
             "--delimiter",
-            "--replace",
+            "--replace=",
         ],
         operands: 0,
         adds: true,
     },
 ];
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    WRAPPERS.iter().flat_map(|wrapper| wrapper.names.iter().copied())
+}
 
 pub(super) fn find(name: &str) -> Option<&'static Wrapper> {
     WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
@@ -125,7 +141,8 @@ impl Reader<'_> {
         }
         let mut at = wrapper.options(rest)? + wrapper.operands;
         let sets = |word: &Word| word.text.contains('=') && !word.text.starts_with(['-', '/', '.']);
-        while rest.get(at).is_some_and(|word| sets(word) && !word.open) {
+        while let Some(word) = rest.get(at).filter(|word| sets(word) && !word.open) {
+            self.check(variables::check(word));
             at += 1;
         }
         let Some(inner) = rest.get(at..).filter(|inner| !inner.is_empty()) else { return Ok(()) };
@@ -134,10 +151,11 @@ impl Reader<'_> {
         }
         let mut inner = inner.to_vec();
         if wrapper.adds {
-            match replaced(&rest[..at]) {
-                Some(mark) => inner.iter_mut().for_each(|word| fill(word, &mark)),
-                None => inner.push(Word::hole("…")),
+            for mark in marks(&rest[..at]) {
+                inner.iter_mut().for_each(|word| *word = word.filled(mark));
             }
+            // A later option may take `-I` back, so there may be more at the end as well.
+            inner.push(Word::hole(ITEM));
         }
         self.command(&inner)
     }
@@ -176,28 +194,21 @@ impl Wrapper {
     }
 }
 
-/// The text that `xargs -I` puts something in the place of, instead of adding it at the end.
-fn replaced(options: &[Word]) -> Option<String> {
-    let at = options.iter().position(|word| word.text.starts_with("-I") || word.text.starts_with("--replace"))?;
-    let word = options[at].text.as_str();
-    let behind = word.strip_prefix("-I").or_else(|| word.strip_prefix("--replace="));
-    match behind.filter(|mark| !mark.is_empty()) {
-        Some(mark) => Some(mark.to_owned()),
-        None => Some(options.get(at + 1)?.text.clone()),
-    }
-}
-
-/// Wherever the mark stands, also within a script, there will be something nobody knows yet.
-fn fill(word: &mut Word, mark: &str) {
-    if word.text.contains(mark) {
-        word.text = word.text.replace(mark, "*");
-        word.open = true;
-    }
+/// The texts that `xargs -I` puts something in the place of.
+fn marks(options: &[Word]) -> Vec<&str> {
+    let marks = options.iter().enumerate().filter_map(|(at, word)| match word.text.as_str() {
+        "-I" => options.get(at + 1).map(|word| word.text.as_str()),
+        "--replace" => Some("{}"),
+        _ => word.text.strip_prefix("-I").or_else(|| word.text.strip_prefix("--replace=")),
+    });
+    marks.filter(|mark| !mark.is_empty()).collect()
 }
 
 /// `-n5` and `--signal=9`.
 fn has_value(option: &str, word: &str) -> bool {
-    if option.starts_with("--") {
+    if option.ends_with('=') {
+        word.starts_with(option)
+    } else if option.starts_with("--") {
         word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
     } else {
         !word.starts_with("--") && word.starts_with(option) && word.len() > option.len()
