@@ -153,7 +153,8 @@ impl Inquiry<'_> {
             reason = format!("nobody can say what the line runs ({why}); {reason}");
         }
         if action != verdict.action {
-            reason = format!("the permission mode `{}` asks nobody about it", self.role.mode.as_str());
+            let doubt = if action == Action::Deny { "a deny may speak about it, and " } else { "" };
+            reason = format!("{doubt}the permission mode `{}` asks nobody about it", self.role.mode.as_str());
         }
         let (rule, origin) = (verdict.rule.cloned(), self.origin(verdict));
         let part =
