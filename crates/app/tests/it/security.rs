@@ -243,6 +243,17 @@ fn a_secret_does_not_move_to_where_it_may_be_read() {
 }
 
 #[test]
+fn leave_to_edit_is_enough_for_what_is_no_secret() {
+    let edit = |path: &str| ("edit", json!({ "filePath": path, "oldString": "one", "newString": "two" }));
+    let permission = json!({ "*": "ask", "edit": "allow", "read": { "*.env": "ask" } });
+    let world = world(obeys(vec![edit("plain.txt"), edit("key.env")]), json!({ "permission": permission }));
+    world.repo.write("plain.txt", "one\n");
+    world.repo.write("key.env", "one\n");
+    world.convoke(["run", "change them"]).code(0);
+    assert_eq!((world.repo.read("plain.txt"), world.repo.read("key.env")), ("two\n".into(), "one\n".into()));
+}
+
+#[test]
 fn what_one_session_saved_is_not_read_by_another() {
     let long = || ("bash", json!({ "command": "seq 1 20000 | sed 's/^/the words of one /'" }));
     let saved = Arc::new(std::sync::Mutex::new(String::new()));

@@ -97,10 +97,14 @@ pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: imp
     accesses
 }
 
-/// All that changing a file asks for which is there: what it holds is shown by the way, or goes on under another name.
+/// All that changing a file asks for which is there: what it holds is shown by the way, or goes on under another name. So
+/// one that a rule keeps from being read asks for that as well; a rule for all reading is about the tool, and not meant.
 pub(crate) fn changes(path: &Path, cx: &ToolCx) -> Vec<Access> {
     let mut accesses = accesses("edit", path, Purpose::Write, cx);
-    accesses.push(Access::new("read", relative(path, &cx.worktree)));
+    let secret = |rules: &rules::Policy| crate::sandbox::Hiding::of(rules).hides(path, &cx.worktree);
+    if cx.confine.as_ref().is_none_or(|confine| secret(&confine.rules)) {
+        accesses.push(Access::new("read", relative(path, &cx.worktree)));
+    }
     accesses
 }
 
