@@ -302,3 +302,9 @@ fn every_provider_that_is_set_up_is_listed() {
     assert!(world.convoke(["models"]).code(0).stdout.contains("any model of its server can be named"));
     world.convoke(["run", "-m", "nope/x", "hello"]).code(2).says("near/").says("away/").says("some/one");
 }
+
+#[test]
+fn an_answer_that_is_cut_off_is_said_to_be() {
+    let world = World::with(FakeModel::scripted(|_: &Received| Reply::text("half of it").finish("length")));
+    world.convoke(["run", "tell me all"]).code(0).says("the answer is cut off");
+}

@@ -2,7 +2,7 @@
 
 use crate::commands::asked;
 use crate::terminal::{self, Paint, one_line};
-use proto::entry::{CallResult, CompactionState, On, State};
+use proto::entry::{CallResult, CompactionState, Finish, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
 use proto::{CallId, Entry, Error, Question, SessionId, Todo, TodoStatus};
@@ -155,6 +155,18 @@ impl Output {
                 for call in reply.calls() {
                     self.calls.insert(call.id.clone(), call.tool.clone());
                     self.line(session, &format!("• {} {}", call.tool, one_line(call.given().get(), 100)));
+                }
+                match reply.finish {
+                    Finish::Length => {
+                        self.line(
+                            session,
+                            "! the answer is cut off: the model may say no more at once (`output` of the model)",
+                        );
+                    }
+                    Finish::ContentFilter => {
+                        self.line(session, "! the model's server cut the answer off: its filter objected");
+                    }
+                    Finish::Stop | Finish::ToolCalls | Finish::Unknown => {}
                 }
             }
             Entry::Waiting(waiting) => {
