@@ -174,7 +174,9 @@ impl Connection {
         let base = self.endpoint.base_url.as_str();
         // Judged alone: behind `http://` the path would be taken for a host.
         let whole = Url::parse(base).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let url = Url::parse(&format!("{}{path}", base.trim_end_matches('/')));
+        // Some vendors name a version of their interface behind a question mark.
+        let (address, query) = base.split_at(base.find('?').unwrap_or(base.len()));
+        let url = Url::parse(&format!("{}{path}{query}", address.trim_end_matches('/')));
         url.ok().filter(|_| whole).ok_or_else(wrong)
     }
 
@@ -254,6 +256,7 @@ mod tests {
         check_url("http://localhost:11434/v1", "http://localhost:11434/v1/chat/completions");
         check_url("https://example.com/v1/", "https://example.com/v1/chat/completions");
         check_url("https://example.com", "https://example.com/chat/completions");
+        check_url("https://example.com/v1/?api-version=2", "https://example.com/v1/chat/completions?api-version=2");
     }
 
     #[tokio::test]

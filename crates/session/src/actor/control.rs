@@ -9,7 +9,7 @@ use crate::now;
 use crate::view::{Open, OpenState};
 use proto::entry::{Compaction, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
-use proto::{Action, Body, CallId, Class, Code, Entry, Letter, LetterId, Rule, RunId, Status};
+use proto::{Action, Body, CallId, Class, Code, Entry, Error, Letter, LetterId, Rule, RunId, Status};
 use rules::mode::Mode;
 use std::sync::Arc;
 use store::{AskChange, Batch, Post, RowChange, WaitChange};
@@ -99,7 +99,11 @@ impl Actor {
                 || ask.always.iter().map(|pattern| Rule::new(&ask.permission, pattern, Action::Allow)).collect();
             let rules = if ask.rules.is_empty() { of_one() } else { ask.rules.clone() };
             // Before the commit that takes the answer: a crash between the two keeps it twice, which is once.
-            if let Err(error) = self.rt.settings.keep_always(&self.role.worktree, &rules) {
+            let (settings, project) = (self.rt.settings.clone(), self.role.worktree.clone());
+            let keep = move || settings.keep_always(&project, &rules);
+            // It waits for whoever else changes that file.
+            let kept = tokio::task::spawn_blocking(keep).await;
+            if let Err(error) = kept.unwrap_or_else(|error| Err(Error::internal(error.to_string()))) {
                 tracing::warn!("an answer holds this once, since it cannot be kept: {}", error.message);
             }
         }

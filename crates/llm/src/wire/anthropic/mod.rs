@@ -40,7 +40,8 @@ impl Format for Messages {
 
     /// The vendor's SDK takes the base without the version; one that has it all the same is understood.
     fn path(&self, base_url: &str) -> &'static str {
-        if base_url.trim_end_matches('/').ends_with("/v1") { "/messages" } else { "/v1/messages" }
+        let address = base_url.split('?').next().unwrap_or_default();
+        if address.trim_end_matches('/').ends_with("/v1") { "/messages" } else { "/v1/messages" }
     }
 
     fn message(&self, message: &Message<'_>, own: &str) -> Bytes {
