@@ -97,9 +97,13 @@ impl Inquiry<'_> {
         if let Some(part) = parts.iter().find(|part| part.action == whole.action) {
             whole.reason.clone_from(&part.reason);
         }
+        let is_further = |access: &Access| match is_line {
+            true => FURTHER.contains(&&*access.permission),
+            false => access.permission != permission,
+        };
         let further: Vec<WhyPart> = accesses
             .iter()
-            .filter(|access| FURTHER.contains(&&*access.permission))
+            .filter(|access| is_further(access))
             .map(|access| {
                 let verdict = self.policy().judge_after(self.always, &access.permission, &access.pattern);
                 self.part(&access.permission, &access.pattern, &verdict, None)
@@ -120,14 +124,16 @@ impl Inquiry<'_> {
 
     /// What a call asks for, as its tool tells it.
     fn accesses(&self, permission: &str, pattern: &str) -> Vec<Access> {
-        let file = |purpose| {
-            // A pattern is about many files.
-            let path = Some(pattern).filter(|pattern| !pattern.contains(['*', '?']));
-            let path = path.map(|path| files::resolve(path, self.inside.dir));
-            path.map(|path| files::accesses(permission, &path, purpose, self.inside)).unwrap_or_default()
-        };
+        // A pattern is about many files.
+        let one = !pattern.contains(['*', '?']);
+        let path = || one.then(|| files::resolve(pattern, self.inside.dir));
+        let file =
+            |purpose| path().map(|path| files::accesses(permission, &path, purpose, self.inside)).unwrap_or_default();
         match permission {
             shell::PERMISSION => tools::bash::accesses(pattern, self.inside.dir, self.inside, self.env),
+            "edit" if path().is_some_and(|path| path.exists()) => {
+                path().map(|path| files::changes(&path, self.inside, Some(self.policy()))).unwrap_or_default()
+            }
             "edit" => file(Purpose::Write),
             "read" | "list" => file(Purpose::Read),
             "webfetch" => tools::webfetch::accesses(pattern),

@@ -387,6 +387,11 @@ impl ToolCx {
         &self.dir
     }
 
+    /// The rules it is held to, where there are some.
+    pub(crate) fn rules(&self) -> Option<&rules::Policy> {
+        self.confine.as_ref().map(|confine| confine.rules.as_ref())
+    }
+
     /// Where this call notes what it changes.
     pub(crate) fn page(&self) -> crate::journal::Page {
         self.journal.page(self.call.as_str())

@@ -115,6 +115,8 @@ fn why_sees_a_path_as_where_it_leads_and_knows_its_names() {
     }
     let said = world.convoke(["why", "webfetch", "http://localhost:3/", "--json"]).code(0).json();
     assert_eq!((&said["action"], &said["rule"]["permission"]), (&json!("deny"), &json!("private_network")), "{said}");
+    let said = world.convoke(["why", "edit", "src/claims.rs", "--json"]).code(0).json();
+    assert_eq!((&said["action"], &said["rule"]["permission"]), (&json!("deny"), &json!("read")), "{said}");
     world.convoke(["why", "raed", "x"]).code(2).says("did you mean `read`");
 }
 

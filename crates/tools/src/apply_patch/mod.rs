@@ -70,7 +70,7 @@ impl Tool for ApplyPatch {
 /// What one file of a change asks for.
 fn accesses(change: &Change, path: &str, place: &Path, cx: &ToolCx) -> Vec<Access> {
     match change {
-        Change::Update { path: of, .. } if of == path => files::changes(place, cx),
+        Change::Update { path: of, .. } if of == path => files::changes(place, cx, cx.rules()),
         Change::Add { .. } | Change::Delete { .. } | Change::Update { .. } => {
             files::accesses("edit", place, Purpose::Write, cx)
         }

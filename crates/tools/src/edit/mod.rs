@@ -53,12 +53,12 @@ impl Tool for Edit {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        files::changes(&files::resolve(&args.file_path, &cx.dir), cx)
+        files::changes(&files::resolve(&args.file_path, &cx.dir), cx, cx.rules())
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(&args.file_path, &cx.dir);
-        files::permitted(&files::changes(&path, cx), cx)?;
+        files::permitted(&files::changes(&path, cx, cx.rules()), cx)?;
         let (seen, page, shown) = (Arc::clone(&cx.files), cx.page(), files::relative(&path, &cx.worktree));
         let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen, &page)).await?;
         Ok(Output::text(text).with(&facts))

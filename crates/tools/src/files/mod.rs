@@ -8,8 +8,8 @@ mod seen;
 mod tests;
 mod text;
 
-pub use paths::{Inside, Purpose, accesses, outside, protected, relative, resolve};
-pub(crate) use paths::{changes, contents, found, is_text, missing, open, open_known, permitted, regular};
+pub use paths::{Inside, Purpose, accesses, changes, outside, protected, relative, resolve};
+pub(crate) use paths::{contents, found, is_text, missing, open, open_known, permitted, regular};
 pub(crate) use save::{missing_folders, remove, save, save_as};
 pub use seen::{Seen, Stamp, State};
 pub(crate) use text::Text;

@@ -1,6 +1,7 @@
 //! Paths a model names: where they really lead, how rules see them, and whether they leave the session's place.
 
 use super::handle;
+use crate::sandbox::Hiding;
 use crate::{Access, Error, ToolCx};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -99,11 +100,11 @@ pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: imp
 
 /// All that changing a file asks for which is there: what it holds is shown by the way, or goes on under another name. So
 /// one that a rule keeps from being read asks for that as well; a rule for all reading is about the tool, and not meant.
-pub(crate) fn changes(path: &Path, cx: &ToolCx) -> Vec<Access> {
-    let mut accesses = accesses("edit", path, Purpose::Write, cx);
-    let secret = |rules: &rules::Policy| crate::sandbox::Hiding::of(rules).hides(path, &cx.worktree);
-    if cx.confine.as_ref().is_none_or(|confine| secret(&confine.rules)) {
-        accesses.push(Access::new("read", relative(path, &cx.worktree)));
+pub fn changes<'a>(path: &Path, inside: impl Into<Inside<'a>>, rules: Option<&rules::Policy>) -> Vec<Access> {
+    let inside = inside.into();
+    let mut accesses = accesses("edit", path, Purpose::Write, inside);
+    if rules.is_none_or(|rules| Hiding::of(rules).hides(path, inside.worktree)) {
+        accesses.push(Access::new("read", relative(path, inside.worktree)));
     }
     accesses
 }
