@@ -7,18 +7,18 @@ use crate::providers;
 use config::{Loaded, Named, Of, Placed};
 use llm::Models;
 use proto::Error;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Warnings about rules and lists of tools that do nothing as they are written.
 pub(crate) fn unknown(loaded: &Loaded) -> Vec<String> {
-    let known = permissions();
+    let known = session::permissions();
     let rules = loaded.rule_places.iter().chain(loaded.agent_rule_places.values().flatten());
     let rules = rules.filter_map(|placed| of_rule(placed, &known));
     let tools = loaded.named.iter().filter(|named| named.of == Of::Tool).filter_map(of_tool);
     rules.chain(tools).collect()
 }
 
-fn of_rule(placed: &Placed, known: &BTreeSet<String>) -> Option<String> {
+fn of_rule(placed: &Placed, known: &BTreeSet<&'static str>) -> Option<String> {
     let name = placed.rule.permission.as_str();
     if is_open(name) || known.contains(name) {
         return None;
@@ -53,17 +53,9 @@ fn is_open(name: &str) -> bool {
     group || name.contains(['*', '?']) || name.starts_with("mcp_")
 }
 
-/// What tools ask for, and what the rules of our own agents speak of beside that, such as `external_directory`.
-fn permissions() -> BTreeSet<String> {
-    let tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission.to_owned());
-    let agents = session::Agents::new(&BTreeMap::new(), None, &[]);
-    let rules = agents.iter().flat_map(session::Agents::list).flat_map(|profile| &profile.rules);
-    tools.chain(rules.map(|rule| rule.permission.clone())).collect()
-}
-
-fn near(name: &str, permissions: &BTreeSet<String>) -> String {
+fn near(name: &str, permissions: &BTreeSet<&'static str>) -> String {
     let tools = tools::BUILTIN.iter().map(|tool| tool.spec().name);
-    let nearest = proto::nearest::nearest(name, permissions.iter().map(String::as_str).chain(tools));
+    let nearest = proto::nearest::nearest(name, permissions.iter().copied().chain(tools));
     nearest.map(|nearest| format!("; the nearest is `{nearest}`")).unwrap_or_default()
 }
 

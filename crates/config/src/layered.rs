@@ -541,3 +541,11 @@ fn an_address_under_another_name_is_named() {
     assert!(error.message.contains("convoke.jsonc:2:13: `provider.mine` has no `base_url`, only `baseUrl`"), "{error}");
     assert_eq!(error.hint, "call it `base_url`");
 }
+
+#[test]
+fn what_is_shown_as_usual_is_what_holds() {
+    let text = include_str!("usual.jsonc");
+    let read = |text| resolve::parse("usual.jsonc", text, &Environment::default()).unwrap().config;
+    let (usual, none) = (read(text), read("{}"));
+    assert_eq!(usual.compaction, none.compaction);
+}

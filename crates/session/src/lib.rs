@@ -38,7 +38,7 @@ mod waiters;
 mod why;
 mod worktrees;
 
-pub use agents::{Agents, Profile};
+pub use agents::{Agents, Profile, permissions};
 pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};

@@ -1,6 +1,7 @@
 //! Why something is decided as it is, and why a model is shown what it is shown: for people, from the rules that decide.
 
 use crate::actor::Role;
+use crate::agents::permissions;
 use crate::doors::new_row;
 use crate::grant::Grant;
 use crate::runtime::{Runtime, directory};
@@ -17,8 +18,6 @@ use tools::files::{self, Inside, Purpose};
 
 /// What calls of other permissions may need besides.
 const FURTHER: [&str; 3] = ["external_directory", "private_network", "protected"];
-/// Permissions that no tool is called by.
-const OTHERS: [&str; 2] = ["doom_loop", "task"];
 
 /// Whom a question is about.
 struct Whom<'a> {
@@ -202,9 +201,8 @@ fn permission(name: &str) -> Result<&str, Error> {
     if let Some(tool) = tools::find(name) {
         return Ok(tool.spec().permission);
     }
-    let of_tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission);
-    let known = of_tools.chain(FURTHER).chain(OTHERS);
-    if known.clone().any(|known| known == name) {
+    let known = permissions();
+    if known.contains(name) {
         return Ok(name);
     }
     let near = proto::nearest::nearest(name, tools::BUILTIN.iter().map(|tool| tool.spec().name).chain(known));

@@ -4,7 +4,7 @@ use super::Profile;
 use config::Mode;
 use proto::Action::{Allow, Ask, Deny};
 use proto::{Action, Rule};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 struct Builtin {
     name: &'static str,
@@ -32,6 +32,13 @@ const DEFAULTS: &[(&str, &str, Action)] = &[
     ("read", "*.env.*", Ask),
     ("read", "*.env.example", Allow),
 ];
+
+/// Every permission there is: what tools ask for, and what the rules of our own agents speak of besides.
+pub fn permissions() -> BTreeSet<&'static str> {
+    let tools = tools::BUILTIN.iter().map(|tool| tool.spec().permission);
+    let rules = BUILTIN.iter().flat_map(|agent| agent.rules).chain(DEFAULTS).map(|(permission, ..)| *permission);
+    tools.chain(rules).filter(|permission| *permission != "*").collect()
+}
 
 const BUILTIN: &[Builtin] = &[
     Builtin {

@@ -2,6 +2,7 @@
 
 mod builtin;
 
+pub use builtin::permissions;
 use config::{Ceilings, Mode};
 use proto::{Error, Rule};
 use std::collections::BTreeMap;
