@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod docs;
+mod random;
 mod test;
 
 use clap::Parser;

@@ -1,6 +1,6 @@
 //! Jobs: what a prompt tells the scripted model to do, as text that travels through sessions and reads back.
 
-use super::random::Random;
+use crate::random::Random;
 use std::fmt;
 
 /// `job id=<id> plan=<step>,<step>`: the id is unique, so that whatever a step leaves behind names it.

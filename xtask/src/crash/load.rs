@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::ledger::Promises;
 use super::oversight::Change;
-use super::random::Random;
+use crate::random::Random;
 use anyhow::{Context, bail};
 use client::Client;
 use proto::letter::AskReply;

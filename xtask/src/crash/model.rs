@@ -4,8 +4,8 @@
 use super::answers;
 use super::job::{Exit, Job, Manner, Step};
 use super::questions;
-use super::random::Random;
 use super::regret;
+use crate::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::ledger::{CUT_OFF, Kind, Violation};
 use super::load::Load;
-use super::random::Random;
+use crate::random::Random;
 use anyhow::bail;
 use proto::entry::{CallResult, On, State};
 use proto::methods::{AsksInput, QuestionAnswer, QuestionInfo, QuestionsList, QuestionsReply};

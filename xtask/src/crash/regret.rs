@@ -4,7 +4,7 @@
 use super::job::{Job, Step};
 use super::ledger::{Kind, Violation};
 use super::load::Load;
-use super::random::Random;
+use crate::random::Random;
 use anyhow::{Context, bail, ensure};
 use proto::methods::{AgentWait, RedoInput, SessionsRedo, SessionsUndo, UndoInput, UndoOutput, WaitInput};
 use proto::{Entry, LetterId, RunId, SessionId};

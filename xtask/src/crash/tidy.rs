@@ -2,7 +2,7 @@
 
 use super::ledger::HALF_GONE;
 use super::load::Load;
-use super::random::Random;
+use crate::random::Random;
 use anyhow::bail;
 use proto::Code;
 use proto::methods::{
