@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test | docs | crash | bench`. Each is a module; this file only reads the arguments.
+//! The project's own commands: `cargo xtask test | docs | crash | fuzz | bench`. Each is a module; this file only reads the arguments.
 
 mod bench;
 mod crash;
 mod docs;
+mod fuzz;
 mod random;
 mod test;
 
@@ -18,6 +19,8 @@ enum Command {
     Docs,
     /// Kill a real gateway at many moments of a busy life, restart it, and check that nothing was lost or doubled.
     Crash(crash::Args),
+    /// Feed made-up input to everything that reads foreign text, and keep what breaks it.
+    Fuzz(fuzz::Args),
     /// Measure, and compare with what was measured before.
     Bench {
         /// Only this one.
@@ -30,6 +33,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test => test::main(),
         Command::Docs => docs::write(&test::root()?),
         Command::Crash(args) => crash::main(args),
+        Command::Fuzz(args) => fuzz::main(args),
         Command::Bench { name } => bench::main(name),
     }
 }

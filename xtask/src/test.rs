@@ -18,11 +18,12 @@ pub(crate) fn main() -> Result<()> {
     run.step("tests", tests)?;
     run.cargo("doc tests", &["test", "--workspace", "--doc", "--quiet"], &[])?;
     run.cargo("documents", &["doc", "--workspace", "--no-deps", "--quiet"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    run.step("10 s of every fuzz target", |root| again(root, &["fuzz", "--minutes", "0.17"]))?;
     // The ordinary program last: it is the one that stays in `target/release`.
-    run.step("20 power cuts", |root| crashes(root, &["--power", "--points", "20", "--seed", "1"]))?;
+    run.step("20 power cuts", |root| again(root, &["crash", "--power", "--points", "20", "--seed", "1"]))?;
     run.cargo("release build", &["build", "--release", "--package", "convoke", "--quiet"], &[])?;
     run.step("document freshness", fresh)?;
-    run.step("60 crashes", |root| crashes(root, &["--points", "60", "--seed", "1"]))?;
+    run.step("60 crashes", |root| again(root, &["crash", "--points", "60", "--seed", "1"]))?;
     run.summary();
     Ok(())
 }
@@ -74,11 +75,10 @@ fn call(root: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> Resu
     bail!("{status}; run it alone with: {env}{program} {}", args.join(" "))
 }
 
-/// In a process of its own, as whoever repeats it would.
-fn crashes(root: &Path, args: &[&str]) -> Result<()> {
+/// Another command of ours, in a process of its own, as whoever repeats it would.
+fn again(root: &Path, args: &[&str]) -> Result<()> {
     let program = std::env::current_exe().context("this program has a name")?;
-    let args: Vec<&str> = ["crash"].into_iter().chain(args.iter().copied()).collect();
-    call(root, &program.to_string_lossy(), &args, &[])
+    call(root, &program.to_string_lossy(), args, &[])
 }
 
 /// nextest where it is installed: it shows slow and failing tests better.
