@@ -443,3 +443,31 @@ fn t53_a_model_that_never_stops_is_stopped() {
         assert!(done.stderr.contains(says), "{settings}: {done:#?}");
     }
 }
+
+/// Runs these lines where `rm` is denied and everything else is allowed, and no user is there to answer.
+fn none_removes_it(lines: &[&'static str]) {
+    let calls = lines.iter().map(|line| ("bash", json!({ "command": *line }))).collect();
+    let permission = json!({ "bash": { "*": "allow", "rm *": "deny", "git push*": "deny" } });
+    let world = world(obeys(calls), json!({ "permission": permission, "sandbox": { "mode": "off" } }));
+    fs::write(world.repo.path().join("victim"), "x").unwrap();
+    world.convoke(["run", "do as you like"]).code(0);
+    let told = told(&world);
+    for (line, told) in lines.iter().zip(&told) {
+        assert!(told.contains("the rules deny") || told.contains("the answer was no"), "{line:?}: {told}");
+    }
+    assert_eq!(told.len(), lines.len());
+    assert!(world.repo.path().join("victim").exists());
+}
+
+#[test]
+fn a_line_that_goes_on_hides_no_denied_program() {
+    none_removes_it(&[
+        "r\\\nm victim",
+        "\"r\\\nm\" victim",
+        "true &\\\n& rm victim",
+        "true # \\\nrm victim",
+        "echo $\\\n(rm victim)",
+        "cat <<'E'\n\\\nE\nr\\\nm victim",
+        "bash -c 'r\\\nm victim'",
+    ]);
+}

@@ -7,11 +7,13 @@
 //!
 //! - `read.rs` walks the syntax tree. Only kinds of nodes it knows pass, and no byte between them goes unseen: what the
 //!   grammar misreads must not look harmless.
+//! - `joined.rs` joins lines that bash reads as one, before anything else looks at them.
 //! - `plain.rs` reads lines of words alone, and gives the same.
 //! - `word.rs` takes quotes off words, and marks what is known only when it runs.
 //! - `program/` looks through programs that run others (`env`, `xargs`, `sh -c`, `find -exec`).
 //! - `judge.rs` asks the rules about one want.
 
+mod joined;
 mod judge;
 mod plain;
 mod program;

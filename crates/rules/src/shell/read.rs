@@ -1,7 +1,10 @@
 //! From the text of a line to what it does, by way of a syntax tree.
 
+use std::borrow::Cow;
+
 use tree_sitter::{Node, Parser};
 
+use super::joined::join;
 use super::program::{builtins, variables};
 use super::word::{Word, is_plain};
 use super::{Kind, Line, Want, plain};
@@ -21,8 +24,9 @@ const MAX_NESTING: usize = 40;
 
 /// What a shell line does. Never fails: what cannot be read is opaque.
 pub fn read(line: &str) -> Line {
-    let mut reader = Reader::new(line, 0);
-    let opaque = reader.script().err().or(reader.opaque);
+    let text = joined(line);
+    let mut reader = Reader::new(text.as_deref().unwrap_or_default(), 0);
+    let opaque = text.as_ref().err().copied().or_else(|| reader.script().err()).or(reader.opaque);
     let dirs = reader.dirs();
     let mut wants = elsewhere(reader.wants, dirs.as_deref());
     wants.truncate(MAX_WANTS);
@@ -33,6 +37,14 @@ pub fn read(line: &str) -> Line {
         wants.push(Want::plain(line));
     }
     Line { wants, opaque, dirs }
+}
+
+/// The line as bash sees it before it looks for words.
+fn joined(line: &str) -> Result<Cow<'_, str>, Opaque> {
+    if line.len() > MAX_BYTES {
+        return Err("too long to read");
+    }
+    join(line)
 }
 
 /// After a `cd` a relative path is another file: both are wanted, or one that nobody knows yet.
@@ -85,7 +97,8 @@ impl<'l> Reader<'l> {
 
     /// A script within the script, such as that of `sh -c`.
     pub(super) fn nested(&mut self, script: &str) -> Result<(), Opaque> {
-        let mut inner = Reader::new(script, self.depth + 1);
+        let script = joined(script)?;
+        let mut inner = Reader::new(&script, self.depth + 1);
         inner.script()?;
         self.opaque = self.opaque.or(inner.opaque);
         self.moves.append(&mut inner.moves);
@@ -94,9 +107,6 @@ impl<'l> Reader<'l> {
     }
 
     fn script(&mut self) -> Result<(), Opaque> {
-        if self.line.len() > MAX_BYTES {
-            return Err("too long to read");
-        }
         if self.depth > MAX_DEPTH {
             return Err("too many scripts within scripts");
         }
@@ -157,7 +167,7 @@ impl<'l> Reader<'l> {
     }
 
     fn gap(&self, node: Node, from: usize, to: usize, after_sign: bool) -> Result<(), Opaque> {
-        let gap = self.line.get(from..to).ok_or("text that is no part of a command")?.replace("\\\n", "");
+        let gap = self.line.get(from..to).ok_or("text that is no part of a command")?;
         let lines = match node.kind() {
             "command"
             | "file_redirect"
@@ -333,7 +343,7 @@ impl<'l> Reader<'l> {
 
     fn comment(&self, node: Node) -> Result<(), Opaque> {
         let before = self.line[..node.start_byte()].chars().next_back();
-        let starts = before.is_none_or(|c| c.is_whitespace() || ";&|(){}".contains(c));
+        let starts = before.is_none_or(|c| c.is_whitespace() || ";&|()".contains(c));
         let text = self.text(node);
         if starts && text.starts_with('#') && !text.contains('\n') { Ok(()) } else { Err("a comment that is none") }
     }

@@ -105,7 +105,13 @@ impl Reader<'_> {
             }
             "string" => self.string(node, &mut word)?,
             "concatenation" => self.joined(node, &mut word)?,
-            "ansi_c_string" | "translated_string" | "brace_expression" => word = Word::hole(raw),
+            "ansi_c_string" | "brace_expression" => word = Word::hole(raw),
+            "translated_string" => {
+                // Another language may have other words for it; what it runs, it runs in any.
+                let string = node.named_child(0).filter(|_| node.named_child_count() == 1).ok_or("odd quotes")?;
+                self.piece(string)?;
+                word = Word::hole(raw);
+            }
             "simple_expansion" => word = Word::hole(raw),
             "expansion" if is_variable(raw) => word = Word::hole(raw),
             "arithmetic_expansion" if is_sum(raw) => word = Word::hole(raw),
@@ -165,9 +171,8 @@ fn bare(raw: &str, word: &mut Word) -> Result<(), Opaque> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
-                Some('\n') => {}
-                Some(next) => word.text.push(next),
-                None => return Err("a backslash at the end"),
+                Some(next) if next != '\n' => word.text.push(next),
+                _ => return Err("a backslash at the end"),
             },
             ';' | '|' | '&' | '<' | '>' | '(' | ')' | '$' | '`' | '"' | '\'' | '\n' | ' ' | '\t' => {
                 return Err("a sign where a word should be");
@@ -188,7 +193,6 @@ fn unescape(raw: &str, into: &mut String) -> Result<(), Opaque> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
-                Some('\n') => {}
                 Some(next @ ('"' | '\\' | '$' | '`')) => into.push(next),
                 Some(next) => into.extend(['\\', next]),
                 None => return Err("a backslash at the end"),

@@ -11,7 +11,8 @@ use crate::files::{self, Inside, Purpose};
 
 /// `env` is what the command finds in its environment.
 pub fn accesses(command: &str, dir: &Path, inside: Inside<'_>, env: &[(String, String)]) -> Vec<Access> {
-    let line = shell::read(command.trim());
+    // Only what bash passes over as well.
+    let line = shell::read(command.trim_matches([' ', '\t', '\n']));
     let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.as_str());
     let place = Place { dirs: dirs(&line, dir), inside, home };
     let mut accesses: Vec<Access> = Vec::new();

@@ -17,6 +17,9 @@ fn each_command_is_asked_for_and_what_nobody_can_read_as_a_whole() {
     assert_eq!(asks("timeout 5 make"), ["bash timeout 5 make", "bash make"]);
     assert_eq!(asks("ls; eval $X"), ["bash ls", "bash eval $X", "bash ls; eval $X"]);
     assert_eq!(asks("if ("), ["bash if ("]);
+    assert_eq!(asks("r\\\nm x \\\n  y"), ["bash rm x y"]);
+    assert_eq!(asks("\u{a0}ls"), ["bash \u{a0}ls"]);
+    assert_eq!(asks("cat /et\\\nc/hosts"), ["bash cat /etc/hosts", "external_directory /etc/*"]);
 }
 
 #[test]

@@ -5,10 +5,40 @@ use super::super::read::Opaque;
 use super::super::word::Word;
 use super::variables::{self, is_name, redirects};
 
-pub(super) const NAMES: &[&str] =
-    &["declare", "export", "getopts", "local", "printf", "read", "readonly", "test", "typeset", "unset", "wait"];
+pub(super) const NAMES: &[&str] = &[
+    "declare", "export", "getopts", "local", "printf", "read", "readonly", "set", "shopt", "test", "typeset", "unset",
+    "wait",
+];
+
+/// Letters of `set` that leave the reading of later lines as it is. `-k` makes variables of words, and `-H` brings back
+/// what was typed before.
+const SET: &str = "abefhmnotuvxBCETP";
+
+/// Names of `set -o` and `shopt` of the same kind. `posix`, `extglob` and `expand_aliases` are not.
+const OPTIONS: &[&str] = &[
+    "allexport",
+    "dotglob",
+    "errexit",
+    "errtrace",
+    "failglob",
+    "functrace",
+    "globstar",
+    "inherit_errexit",
+    "lastpipe",
+    "monitor",
+    "nocaseglob",
+    "nocasematch",
+    "noclobber",
+    "noglob",
+    "nounset",
+    "nullglob",
+    "pipefail",
+    "verbose",
+    "xtrace",
+];
 
 const NAME: Opaque = "the name of a variable is not known";
+const READING: Opaque = "it changes how later lines are read";
 const PROGRAMS: Opaque = "a variable that changes which programs run";
 
 pub(super) fn check(name: &str, rest: &[Word]) -> Result<(), Opaque> {
@@ -18,6 +48,11 @@ pub(super) fn check(name: &str, rest: &[Word]) -> Result<(), Opaque> {
         }
         "test" => test(rest),
         "printf" => printf(rest),
+        "set" => set(rest),
+        "shopt" => {
+            let fine = |word: &Word| matches!(word.text.as_str(), "-s" | "-u" | "-q" | "-p" | "-o") || is_option(word);
+            if rest.iter().all(fine) { Ok(()) } else { Err(READING) }
+        }
         "wait" => {
             let odd =
                 |word: &Word| word.open && word.raw != "$!" || word.text.starts_with('-') && word.text.contains('p');
@@ -27,6 +62,31 @@ pub(super) fn check(name: &str, rest: &[Word]) -> Result<(), Opaque> {
         _ if name != "unset" && rest.iter().any(|word| redirects(&word.text, None)) => Err(PROGRAMS),
         _ => Ok(()),
     }
+}
+
+/// Options first, then words that are kept for later.
+fn set(rest: &[Word]) -> Result<(), Opaque> {
+    let mut words = rest.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(letters) = word.text.strip_prefix(['-', '+']).filter(|_| !word.open && !word.glob) else {
+            return if word.open && !word.quoted || word.text.starts_with('*') { Err(READING) } else { Ok(()) };
+        };
+        if matches!(letters, "" | "-") {
+            return Ok(());
+        }
+        if !letters.chars().all(|letter| SET.contains(letter)) {
+            return Err(READING);
+        }
+        let named = letters.contains('o').then(|| words.next()).flatten();
+        if named.is_some_and(|name| !is_option(name)) {
+            return Err(READING);
+        }
+    }
+    Ok(())
+}
+
+fn is_option(word: &Word) -> bool {
+    !word.open && OPTIONS.contains(&word.text.as_str())
 }
 
 /// A number is worked out whenever it is set, and a reference leads to another name.

@@ -153,7 +153,6 @@ const PLAIN: &[&str] = &[
     "sha1sum",
     "sha256sum",
     "shift",
-    "shopt",
     "shred",
     "sleep",
     "snap",

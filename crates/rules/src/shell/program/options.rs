@@ -77,7 +77,6 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
     ("rustc", &["linker=", "-Clinker"]),
     ("sdiff", &["--diff-program", "-o"]),
-    ("set", &["-k", "keyword"]),
     ("shuf", &["-o", "--output"]),
     ("sort", &["-o", "--output", "--compress-program", "-T", "--temporary-directory"]),
     ("split", &["--filter"]),

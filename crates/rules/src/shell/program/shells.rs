@@ -32,6 +32,20 @@ pub(super) const NAMES: &[&str] = &[
 /// Those whose scripts are written in the language that is read here.
 const ALIKE: &[&str] = &["ash", "bash", "bash-static", "dash", "ksh", "mksh", "rbash", "sh", "zsh"];
 
+/// What bash reads in one way, and `dash` and its like in another: to them `a &> b` is two commands.
+const OWN: &[&str] =
+    &["[[", "((", "&>", "|&", ";&", "<(", ">(", "<<<", "$'", "$\"", "${", "function", "select", "time"];
+
+/// Whether a shell reads a script as bash does.
+fn is_alike(name: &str, script: &str) -> bool {
+    match name {
+        "bash" | "bash-static" | "rbash" => true,
+        // It has brackets, signs and loops of its own.
+        "zsh" => !script.contains(['{', '(', '[', '*', '?', '=', '~', '#', '$', '^']),
+        _ => !OWN.iter().any(|sign| script.replace("\\\n", "").contains(sign)),
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn shell(&mut self, name: &str, rest: &[Word]) -> Result<(), Opaque> {
         let mut script = false;
@@ -64,6 +78,8 @@ impl Reader<'_> {
         if !ALIKE.contains(&name) {
             return Err("a shell of another language");
         }
-        self.nested(&word.text)
+        let read = self.nested(&word.text);
+        self.check(if is_alike(name, &word.text) { Ok(()) } else { Err("another shell reads it in another way") });
+        read
     }
 }

@@ -36,7 +36,11 @@ const NAMES: &[&str] = &[
     "HGRCPATH",
     "HOME",
     "IFS",
+    "POSIXLY_CORRECT",
     "JAVA_TOOL_OPTIONS",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
     "LESSCLOSE",
     "LESSOPEN",
     "MAKEFILES",
@@ -98,6 +102,11 @@ pub(super) fn redirects(name: &str, value: Option<&str>) -> bool {
     match value {
         _ if NUMBERS.contains(&name) => !value.is_some_and(is_number),
         Some(value) if chosen(&["EDITOR", "PAGER", "VISUAL"]) && IDLE.contains(&value) => false,
+        // In some encodings a sign of the shell is the second half of a character.
+        Some(value) if matches!(name, "LANG" | "LC_ALL" | "LC_CTYPE") => {
+            let value = value.to_ascii_lowercase();
+            !matches!(value.as_str(), "" | "c" | "posix") && !value.ends_with("utf-8") && !value.ends_with("utf8")
+        }
         Some(value) if name == "NODE_OPTIONS" => {
             !value.starts_with("--max-old-space-size=") || value.contains([' ', '*'])
         }
