@@ -19,7 +19,12 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// What is there, without opening it.
 pub(super) fn look(path: &Path) -> io::Result<Metadata> {
-    File::from(enter(path, LOOK)?).metadata()
+    pin(path)?.metadata()
+}
+
+/// What is there, whatever its path leads to later: it can be looked at, and not read.
+pub(crate) fn pin(path: &Path) -> io::Result<File> {
+    Ok(enter(path, LOOK)?.into())
 }
 
 /// A folder, whatever its path leads to later.

@@ -8,6 +8,7 @@ mod seen;
 mod tests;
 mod text;
 
+pub(crate) use handle::pin;
 pub use paths::{Inside, Purpose, accesses, changes, outside, protected, relative, resolve};
 pub(crate) use paths::{contents, found, is_text, missing, open, open_known, permitted, regular};
 pub(crate) use save::{missing_folders, remove, save, save_as};

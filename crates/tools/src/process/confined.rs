@@ -2,7 +2,9 @@
 
 use super::link::{Link, Start};
 use super::{Command, Error};
-use crate::sandbox::{self, Backend, Confine, Enforced, Found, Ground, Hiding, Mask, Masks, Mode, Places, Walks};
+use crate::sandbox::{
+    self, Backend, Confine, Enforced, Found, Ground, HeldInside, Hiding, Mask, Masks, Mode, Places, Walks,
+};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -288,12 +290,14 @@ impl Sandboxes {
         private_dir(&temporary).map_err(failed)?;
         let network = confine.reach.network;
         let Backend::Bubblewrap(bwrap) = backend else {
-            let mut writable = vec![temporary];
+            let mut writable = vec![temporary.canonicalize().map_err(failed)?];
             writable.extend(ground.writable.iter().cloned());
             if confine.reach.mode == Mode::Off {
                 writable.push("/".into());
             }
-            let link = start.inside(None, &sandbox::arguments_inside(network, Some(writable))).await.map_err(failed)?;
+            let writable = sandbox::pinned(&writable)?;
+            let words = sandbox::arguments_inside(network, HeldInside::ByLandlock(&writable));
+            let link = start.inside(None, &words).await.map_err(failed)?;
             return Ok(Arc::new(Inside { link: Arc::new(link), laid: Vec::new(), _masks: Vec::new() }));
         };
         let stand_ins = ground.missing.iter().map(|path| masks.hold(path)).collect::<io::Result<Vec<Mask>>>();
@@ -312,7 +316,12 @@ impl Sandboxes {
         // Before they are made: what is replaced in between counts as replaced.
         let laid = mounts.iter().map(|mount| (mount.at().to_owned(), stamp(mount.at()))).collect();
         let outer = (bwrap.as_path(), sandbox::arguments(&mounts, network));
-        let inner = sandbox::arguments_inside(network, None);
+        // What the system supplies may be a link, and nobody here can change that.
+        let system = |at: &&Path| ground.kept_of_run.iter().any(|kept| kept == at);
+        let own = mounts.iter().filter_map(|mount| mount.own()).filter(|at| !system(at));
+        let own: Vec<PathBuf> = own.map(Path::to_owned).collect();
+        let own = sandbox::pinned(&own)?;
+        let inner = sandbox::arguments_inside(network, HeldInside::ByMounts(&own));
         let link = start.inside(Some(outer), &inner).await.map_err(failed)?;
         Ok(Arc::new(Inside { link: Arc::new(link), laid, _masks: stand_ins }))
     }

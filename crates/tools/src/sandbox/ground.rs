@@ -3,7 +3,7 @@
 
 use super::{Confine, Hiding, Mode, Places, Reach, masks};
 use proto::Action;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn workspace(
 ) -> Result<(), String> {
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
-    let allowed: Vec<PathBuf> = allowed(&confine.rules).collect();
+    let allowed = allowed(&confine.rules, root);
     let (mut levels, mut held) = (chain.clone(), Vec::new());
     for home in homes.iter().filter(|home| !chain.contains(home)) {
         let open = |dir: &Path| dir == root || allowed.iter().any(|allowed| dir == allowed);
@@ -148,6 +148,9 @@ fn workspace(
         OURS.iter().try_for_each(|name| fix(level.join(name)))?;
     }
     let git = Git::of(root);
+    if let Some(Git::Elsewhere { link }) = git.as_ref().filter(|_| root.join(".git").is_symlink()) {
+        fix(link.clone())?;
+    }
     let modules = git.as_ref().map_or(Ok(Vec::new()), Git::modules)?;
     let guarded = git.iter().flat_map(Git::guarded);
     let of_modules = modules.iter().flat_map(|module| guarded_in(module)).filter(|path| !path.is_symlink());
@@ -160,6 +163,10 @@ fn workspace(
             fix(folder)?;
             continue;
         }
+        // One that is a link counts where it leads to, and there only inside of the workspace: the rest cannot be changed.
+        let Some(folder) = folder.canonicalize().ok().filter(|folder| folder.starts_with(root) || at_home) else {
+            continue;
+        };
         let there = other.kept.iter().filter(|name| is_plain(&folder.join(name)));
         let names: BTreeSet<&str> = there.chain(other.read.iter().filter(|_| at_home)).copied().collect();
         names.iter().try_for_each(|name| fix(folder.join(name)))?;
@@ -185,14 +192,23 @@ fn workspace(
 }
 
 /// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
-fn allowed(policy: &rules::Policy) -> impl Iterator<Item = PathBuf> {
+fn allowed(policy: &rules::Policy, root: &Path) -> Vec<PathBuf> {
     let named = policy.own.iter().filter(|rule| rule.permission == "external_directory");
     let dirs = named.filter_map(|rule| {
         let dir = rule.pattern.strip_suffix("/*").filter(|dir| dir.starts_with('/') && !dir.contains(['*', '?']))?;
         let allows = policy.judge("external_directory", &rule.pattern).action == Action::Allow;
-        Path::new(dir).canonicalize().ok().filter(|dir| allows && dir.is_dir())
+        let real = Path::new(dir).canonicalize().ok().filter(|dir| allows && dir.is_dir())?;
+        Some((Path::new(dir), real))
     });
-    dirs.collect::<BTreeSet<_>>().into_iter()
+    let dirs: BTreeMap<&Path, PathBuf> = dirs.collect();
+    let open: Vec<&Path> = dirs.values().map(PathBuf::as_path).chain([root]).collect();
+    // What the user named may be a link. One that lies where commands may write is theirs to set, and leads nowhere.
+    let firm = |named: &Path| {
+        let mut links = named.ancestors().filter(|above| above.is_symlink()).filter_map(Path::parent);
+        !links.any(|above| above.canonicalize().is_ok_and(|above| open.iter().any(|open| above.starts_with(open))))
+    };
+    let firm: BTreeSet<&PathBuf> = dirs.iter().filter(|(named, _)| firm(named)).map(|(_, real)| real).collect();
+    firm.into_iter().cloned().collect()
 }
 
 /// Where the repository of a worktree keeps what it knows.
@@ -213,7 +229,8 @@ impl Git {
         if found.is_dir() {
             return Some(Self::Within(link));
         }
-        Some(Self::linked(&link).unwrap_or(Self::Elsewhere { link }))
+        let linked = if found.is_file() { Self::linked(&link) } else { None };
+        Some(linked.unwrap_or(Self::Elsewhere { link }))
     }
 
     /// The link must be known on the other side, as git itself wants it: a file in the worktree, which an agent may
@@ -244,6 +261,7 @@ impl Git {
     fn modules(&self) -> Result<Vec<PathBuf>, String> {
         let Self::Within(dir) = self else { return Ok(Vec::new()) };
         let (mut found, mut folders) = (Vec::new(), vec![dir.join("modules")]);
+        folders.retain(|folder| is_plain(folder));
         let mut left = MOST_OF_MODULES;
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

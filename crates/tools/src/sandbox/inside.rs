@@ -1,44 +1,59 @@
 //! What a reaper does to itself before it serves inside of a sandbox. Whatever it starts inherits that.
 
-use super::filter;
+use super::{Laid, filter};
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// The argument that says so; what follows says how.
 pub const INSIDE: &str = "inside";
 /// Only look whether it works.
 pub(super) const CHECK: &str = "check";
 const NO_NETWORK: &str = "no-network";
-/// Everything behind it is a path that may be written to.
+/// Everything behind it is a path that may be written to, and which file that was.
 const LANDLOCK: &str = "landlock";
+/// Everything behind it is a path that has to be a mount, and of which file.
+const LAID: &str = "laid";
 
-/// The arguments for a reaper that is to be held by bubblewrap, or by landlock to these paths.
-pub(crate) fn arguments(network: bool, landlock: Option<Vec<PathBuf>>) -> Vec<OsString> {
+/// The arguments for a reaper that is to be held by bubblewrap with these mounts, or by landlock to these paths.
+pub(crate) fn arguments(network: bool, by: Held<'_>) -> Vec<OsString> {
     let mut words = vec![OsString::from(INSIDE)];
     if !network {
         words.push(NO_NETWORK.into());
     }
-    if let Some(paths) = landlock {
-        words.push(LANDLOCK.into());
-        words.extend(paths.into_iter().map(PathBuf::into_os_string));
-    }
+    let (word, laid) = match by {
+        Held::ByMounts(laid) => (LAID, laid),
+        Held::ByLandlock(laid) => (LANDLOCK, laid),
+    };
+    words.push(word.into());
+    words.extend(laid.iter().map(Laid::to_word));
     words
+}
+
+/// Who holds it, and what to.
+pub(crate) enum Held<'a> {
+    ByMounts(&'a [Laid]),
+    ByLandlock(&'a [Laid]),
 }
 
 /// Takes from this process what it is not to have. True when it is to serve.
 pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
-    let (mut network, mut serve, mut landlock) = (true, true, None);
+    let (mut network, mut serve, mut held) = (true, true, None);
     for word in words {
-        match (&mut landlock, word.to_str()) {
-            (Some(paths), _) => Vec::push(paths, PathBuf::from(word)),
+        match (&mut held, word.to_str()) {
+            (Some((_, laid)), _) => {
+                let read = Laid::from_word(&word);
+                Vec::push(laid, read.ok_or_else(|| format!("`{}` is not understood", word.display()))?);
+            }
             (None, Some(NO_NETWORK)) => network = false,
             (None, Some(CHECK)) => serve = false,
-            (None, Some(LANDLOCK)) => landlock = Some(Vec::new()),
+            (None, Some(LANDLOCK)) => held = Some((true, Vec::new())),
+            (None, Some(LAID)) => held = Some((false, Vec::new())),
             (None, _) => return Err(format!("`{}` is not understood", word.display())),
         }
     }
-    if let Some(paths) = landlock {
-        restrict(&paths)?;
+    match held {
+        Some((true, writable)) => restrict(&writable)?,
+        Some((false, mounts)) => mounts.iter().try_for_each(check_mount)?,
+        None => {}
     }
     filter::apply(network)?;
     // Whoever is confined with it must not read or write its memory.
@@ -48,29 +63,65 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
     Ok(serve)
 }
 
+/// Whether a mount is what it was to be, and where: a link that was put in the way while it was made may have led it
+/// elsewhere, and there it would open what nobody meant to.
+#[cfg(target_os = "linux")]
+fn check_mount(laid: &Laid) -> Result<(), String> {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, makedev, statx};
+    let found = statx(CWD, &laid.path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)
+        .map_err(|error| format!("cannot look at `{}`: {error}", laid.path.display()))?;
+    let same = (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino) == laid.file;
+    // An old kernel does not tell.
+    let tells = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+    let is_mount = !tells || found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    if same && is_mount { Ok(()) } else { Err(replaced(laid)) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_mount(_: &Laid) -> Result<(), String> {
+    Err("there is no sandbox on this system".into())
+}
+
+fn replaced(laid: &Laid) -> String {
+    format!("`{}` was replaced while its sandbox was made", laid.path.display())
+}
+
 /// What commands write to that is no file.
 #[cfg(target_os = "linux")]
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/shm"];
 
 #[cfg(target_os = "linux")]
-fn restrict(writable: &[PathBuf]) -> Result<(), String> {
+fn restrict(writable: &[Laid]) -> Result<(), String> {
     use landlock::{
         ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
         RulesetStatus, Scope,
     };
     let abi = ABI::V6;
     let writes = AccessFs::from_write(abi);
+    let mut open = Vec::new();
+    for laid in writable {
+        // What is opened is what counts, whatever its name leads to by now.
+        let file = std::fs::File::from(crate::files::pin(&laid.path).map_err(|_| replaced(laid))?);
+        let found = file.metadata().map_err(|error| error.to_string())?;
+        if Laid::of(&laid.path, &found) != *laid {
+            return Err(replaced(laid));
+        }
+        open.push((file, found.is_dir()));
+    }
     let held = || -> Result<RulesetStatus, landlock::RulesetError> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(writes)?
             .scope(Scope::from_all(abi))?
             .create()?;
-        for path in writable.iter().map(PathBuf::as_path).chain(DEVICES.iter().map(std::path::Path::new)) {
+        let rights = |is_dir: bool| if is_dir { writes } else { writes & AccessFs::from_file(abi) };
+        for (file, is_dir) in &open {
+            rules = rules.add_rule(PathBeneath::new(file, rights(*is_dir)))?;
+        }
+        for path in DEVICES.iter().map(std::path::Path::new) {
             let Ok(opened) = PathFd::new(path) else { continue };
-            let rights = if path.is_dir() { writes } else { writes & AccessFs::from_file(abi) };
-            rules = rules.add_rule(PathBeneath::new(opened, rights))?;
+            rules = rules.add_rule(PathBeneath::new(opened, rights(path.is_dir())))?;
         }
         Ok(rules.restrict_self()?.ruleset)
     };
@@ -94,7 +145,7 @@ pub(super) fn has_landlock() -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn restrict(_: &[PathBuf]) -> Result<(), String> {
+fn restrict(_: &[Laid]) -> Result<(), String> {
     Err("there is no sandbox on this system".into())
 }
 

@@ -24,6 +24,14 @@ impl Mount {
             Self::Writable(at) | Self::Fixed(at) | Self::Blank(at) | Self::Instead { at, .. } => at,
         }
     }
+
+    /// What is laid over itself; the whole system aside, which is no mount of its own.
+    pub(crate) fn own(&self) -> Option<&Path> {
+        match self {
+            Self::Writable(at) | Self::Fixed(at) => Some(at.as_path()).filter(|at| *at != Path::new("/")),
+            Self::Blank(_) | Self::Instead { .. } => None,
+        }
+    }
 }
 
 /// In the order in which they are made: whatever lies inside of something comes after it, so that a workspace below

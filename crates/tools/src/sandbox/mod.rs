@@ -20,6 +20,7 @@ mod ground;
 mod hidden;
 mod inside;
 mod known;
+mod laid;
 mod layout;
 mod masks;
 mod named;
@@ -30,8 +31,9 @@ pub use inside::{INSIDE, enter};
 pub(crate) use bubblewrap::arguments;
 pub(crate) use ground::{Ground, look};
 pub(crate) use hidden::{Found, Hiding};
-pub(crate) use inside::arguments as arguments_inside;
+pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside};
 pub(crate) use known::Walks;
+pub(crate) use laid::{Laid, pinned};
 pub(crate) use layout::lay_out;
 pub(crate) use masks::{Mask, Masks};
 

@@ -33,6 +33,8 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         t27_agents_and_commands_cannot_be_made_in_the_users_own_directory,
     ),
     ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
+    ("a_link_of_the_workspace_opens_nothing_outside", a_link_of_the_workspace_opens_nothing_outside),
+    ("a_link_that_comes_and_goes_opens_nothing_outside", a_link_that_comes_and_goes_opens_nothing_outside),
     ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
     ("t28_files_that_rules_deny_cannot_be_read", t28_files_that_rules_deny_cannot_be_read),
     ("t28_a_file_that_rules_deny_cannot_be_moved_into_sight", t28_a_file_that_rules_deny_cannot_be_moved_into_sight),
@@ -273,6 +275,87 @@ fn t27_what_leads_git_elsewhere_does_not_last() {
     room.put(".git/commondir", "../evil");
     let why = room.refused(WORKSPACE, "true");
     assert!(why.contains("leads git elsewhere"), "{why}");
+}
+
+fn a_link_of_the_workspace_opens_nothing_outside() {
+    let rooms = [Room::new(), Room::by_landlock()];
+    for room in rooms.into_iter().flatten() {
+        let mut room = room.repository();
+        let outside = room.path("elsewhere");
+        for name in ["settings.json", "opencode.json", "agents/a.md", "sub/HEAD", "sub/config", "agent/b.md"] {
+            let path = outside.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "theirs").unwrap();
+        }
+        let inner = room.work.join("src/named");
+        std::os::unix::fs::symlink(&outside, &inner).unwrap();
+        room.rules.push(Rule::new("external_directory", format!("{}/*", inner.display()), Action::Allow));
+        let places = [".claude", ".opencode", ".convoke", ".git/modules", "src/.claude", ".git/worktrees", ".git/info"];
+        for place in places {
+            let link = room.work.join(place);
+            let kept = room.path("kept");
+            let moved = std::fs::rename(&link, &kept).is_ok();
+            for target in
+                [outside.clone(), "../../elsewhere".into(), "../elsewhere".into(), "../../../elsewhere".into()]
+            {
+                std::os::unix::fs::symlink(&target, &link).unwrap();
+                let script = format!(
+                    "echo x > {place}/new; echo x > {place}/sub/new; echo x > {place}/settings.json; rm -r {place}/sub; \
+                     mkdir -p {place}/sub/hooks/x; echo x > {}/new; echo x > src/named/new",
+                    outside.display()
+                );
+                // Some are refused for the link's sake, which is as good.
+                let _ = block_on(room.run(WORKSPACE, &script));
+                let at = format!("{place} -> {}", target.display());
+                assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 5, "{at}");
+                assert_eq!(std::fs::read_dir(outside.join("sub")).unwrap().count(), 2, "{at}");
+                assert_eq!(std::fs::read_to_string(outside.join("settings.json")).unwrap(), "theirs", "{at}");
+                std::fs::remove_file(&link).unwrap();
+            }
+            if moved {
+                std::fs::rename(&kept, &link).unwrap();
+            }
+        }
+        // A link that stays inside is followed, and what it leads to is protected.
+        room.put("shared/settings.json", "mine");
+        std::os::unix::fs::symlink("shared", room.work.join(".claude")).unwrap();
+        if room.is_bubblewrap() {
+            room.fails(WORKSPACE, "echo x > .claude/settings.json");
+            room.fails(WORKSPACE, "echo x > shared/settings.json");
+        }
+        room.ok(WORKSPACE, "echo x > shared/other");
+    }
+}
+
+/// Somebody who puts a link in the way and takes it back all the time, while sandboxes are made.
+fn a_link_that_comes_and_goes_opens_nothing_outside() {
+    let Some(room) = Room::new() else { return };
+    let outside = room.path("elsewhere");
+    std::fs::write(outside.join("settings.json"), "theirs").unwrap();
+    room.put(".claude/settings.json", "mine");
+    let (link, aside) = (room.work.join(".claude"), room.path("aside"));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = std::fs::rename(&link, &aside);
+                let _ = std::os::unix::fs::symlink("../elsewhere", &link);
+                let _ = std::fs::remove_file(&link);
+                let _ = std::fs::rename(&aside, &link);
+            }
+        });
+        for n in 0..20 {
+            // Each in a sandbox of its own.
+            room.put(&format!("src/{n}/convoke.json"), "{}");
+            let room = Room { work: room.work.clone(), ..Room::held_by(room.backend.clone()) };
+            let script =
+                format!("echo x > {0}/new; echo x > .claude/new; echo x > {0}/settings.json", outside.display());
+            let _ = block_on(room.run(WORKSPACE, &script));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(std::fs::read_to_string(outside.join("settings.json")).unwrap(), "theirs");
+    assert!(!outside.join("new").exists());
 }
 
 fn t27_nothing_is_left_behind() {

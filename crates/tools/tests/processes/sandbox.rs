@@ -33,6 +33,7 @@ pub(crate) struct Room {
     pub(crate) work: PathBuf,
     pub(crate) session: proto::SessionId,
     pub(crate) reaper: Arc<Reaper>,
+    pub(crate) backend: Backend,
     pub(crate) rules: Vec<Rule>,
     /// A duration for `sleep` that no other process has in its command line.
     pub(crate) mark: String,
@@ -69,10 +70,14 @@ impl Room {
             std::fs::create_dir_all(root.join(name)).unwrap();
         }
         let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-        let reaper = Arc::new(reaper(&root, backend));
+        let reaper = Arc::new(reaper(&root, backend.clone()));
         let rules =
             RULES.iter().map(|(permission, pattern, action)| Rule::new(*permission, *pattern, *action)).collect();
-        Self { dir, work, session: proto::SessionId::new(), reaper, rules, mark: format!("86400.{nanos}") }
+        Self { dir, work, session: proto::SessionId::new(), reaper, backend, rules, mark: format!("86400.{nanos}") }
+    }
+
+    pub(crate) fn is_bubblewrap(&self) -> bool {
+        matches!(self.backend, Backend::Bubblewrap(_))
     }
 
     /// With the workspace as the user's own directory.
