@@ -96,9 +96,54 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
+    /// Not yet known to the library.
+    const SYS_FCHMODAT2: i64 = 452;
+
+    /// Bits that make a file run as its owner or group.
+    const PRIVILEGED: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+    /// Calls that set a file's mode, and which argument is the mode.
+    const MODES: &[(i64, u8)] = &[
+        (libc::SYS_fchmod, 1),
+        (libc::SYS_fchmodat, 2),
+        (SYS_FCHMODAT2, 2),
+        (libc::SYS_mknodat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_chmod, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+    ];
+
+    /// Calls that open a file, and which argument the flags are; the mode follows them, and counts when one is made.
+    const OPENS: &[(i64, u8)] = &[
+        (libc::SYS_openat, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 1),
+    ];
+
+    /// No command leaves a file behind that runs as somebody: whoever else can reach it would be that user.
+    fn privileged_files(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
+        let has = |argument: u8, bit: u64| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(bit), bit)
+        };
+        for (call, mode) in MODES {
+            let set = PRIVILEGED.iter().map(|bit| SeccompRule::new(vec![has(*mode, u64::from(*bit))?]));
+            rules.insert(*call, set.collect::<Result<_, _>>()?);
+        }
+        let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(|flag| u64::from(flag.cast_unsigned()));
+        for (call, flags) in OPENS {
+            let pairs = makes.iter().flat_map(|flag| PRIVILEGED.iter().map(move |bit| (*flag, u64::from(*bit))));
+            let set = pairs.map(|(flag, bit)| SeccompRule::new(vec![has(*flags, flag)?, has(flags + 1, bit)?]));
+            rules.insert(*call, set.collect::<Result<_, _>>()?);
+        }
+        Ok(())
+    }
+
     pub(super) fn apply(network: bool) -> Result<(), String> {
-        // Its flags are behind a pointer, where a filter cannot look: programs then use `clone`.
-        let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
+        // What they are asked for is behind a pointer, where a filter cannot look: programs then use `clone` and `openat`.
+        let hidden = Rules::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
         install(hidden, libc::ENOSYS)?;
         install(rules(network).map_err(|error| error.to_string())?, libc::EPERM)
     }
@@ -112,6 +157,7 @@ mod linux {
         rules.insert(libc::SYS_clone, NAMESPACES.into_iter().map(flag).collect::<Result<_, _>>()?);
         // Typing into the terminal of whoever started this.
         rules.insert(libc::SYS_ioctl, vec![one(1, SeccompCmpOp::Eq, libc::TIOCSTI)?]);
+        privileged_files(&mut rules)?;
         if !network {
             let foreign = one(0, SeccompCmpOp::Ne, u64::from(libc::AF_UNIX.cast_unsigned()))?;
             rules.insert(libc::SYS_socket, vec![foreign]);

@@ -96,13 +96,17 @@ impl<'r> Hiding<'r> {
 
     fn read(&self, path: &Path, worktree: &Path) -> Folder {
         let mut folder = Folder::default();
+        if is_inside_repository(path, worktree) {
+            self.read_git(path, worktree, &mut folder);
+            return folder;
+        }
         let kept = self.keeps_all_in(path, worktree);
         // What this user cannot list, a command cannot either.
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             folder.entries += 1;
             let (path, kind) = (entry.path(), entry.file_type());
             if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-                if entry.file_name() == ".git" || self.passes_by(&path, worktree) {
+                if self.passes_by(&path, worktree) {
                     continue;
                 }
                 if !kept && self.keeps_all_in(&path, worktree) {
@@ -120,6 +124,21 @@ impl<'r> Hiding<'r> {
             }
         }
         folder
+    }
+
+    /// What git itself keeps in the worktree's own repository is named by branches and numbers, and goes unlooked at.
+    /// Nothing can be moved there: it is a mount of its own, and what is hidden in it holds the folders above it.
+    fn read_git(&self, path: &Path, worktree: &Path, folder: &mut Folder) {
+        let top = path.parent() == Some(worktree);
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            folder.entries += 1;
+            let (path, kind) = (entry.path(), entry.file_type());
+            match kind.is_ok_and(|kind| kind.is_dir()) {
+                true if top && OF_GIT.iter().any(|name| entry.file_name() == *name) => {}
+                true => folder.folders.push(path),
+                false => self.hide(&path, true, worktree, folder),
+            }
+        }
     }
 
     fn hide(&self, path: &Path, linked: bool, worktree: &Path, folder: &mut Folder) {
@@ -168,6 +187,18 @@ impl Found {
     }
 }
 
+/// Folders of a repository that git fills.
+const OF_GIT: &[&str] = &["objects", "refs", "logs", "modules", "worktrees", "lfs"];
+
+/// Whether this belongs to the worktree's own repository. A folder that is merely called `.git` is like any other, and so
+/// is a whole repository elsewhere in the worktree: whoever can move files could put them there.
+fn is_inside_repository(path: &Path, worktree: &Path) -> bool {
+    let git = worktree.join(".git");
+    path.starts_with(&git)
+        && git.join("HEAD").is_file()
+        && ["objects", "refs"].iter().all(|name| git.join(name).is_dir())
+}
+
 fn too_many(what: &str, most: usize) -> String {
     format!(
         "rules keep files from being read, and there are more than {most} {what}: narrow these rules of `read`, work in a \
@@ -213,7 +244,24 @@ mod tests {
             place.file(name, "x");
         }
         place.file(".gitignore", "a\n*.env\n");
-        assert_eq!(found(&place, &DEFAULTS), [".env", ".env.local", "a/b/c.env", "node_modules/x/.env"]);
+        let names = [".env", ".env.local", ".git/.env", "a/b/c.env", "node_modules/x/.env"];
+        assert_eq!(found(&place, &DEFAULTS), names);
+    }
+
+    #[test]
+    fn in_a_repository_only_what_git_keeps_is_left_alone() {
+        let place = crate::testing::repository();
+        for name in [".git/refs/heads/fix.env", ".git/logs/refs/heads/fix.env", ".git/objects/x.env"] {
+            place.file(name, "");
+        }
+        for name in [".git/x.env", ".git/deep/er.env", "a/.git/refs/b.env", "a/.git/HEAD", "a/.git/objects/c.env"] {
+            place.file(name, "");
+        }
+        let policy = policy(&DEFAULTS);
+        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap().hidden;
+        let all = [".git/deep/er.env", ".git/x.env", "a/.git/objects/c.env", "a/.git/refs/b.env"];
+        assert_eq!(names(&place, &found), all);
+        assert!(found[0].leans, "its folder cannot be renamed to one that is left alone");
     }
 
     #[test]

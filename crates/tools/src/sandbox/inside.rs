@@ -102,7 +102,7 @@ fn restrict(writable: &[Laid]) -> Result<(), String> {
     let mut open = Vec::new();
     for laid in writable {
         // What is opened is what counts, whatever its name leads to by now.
-        let file = std::fs::File::from(crate::files::pin(&laid.path).map_err(|_| replaced(laid))?);
+        let file = crate::files::pin(&laid.path).map_err(|_| replaced(laid))?;
         let found = file.metadata().map_err(|error| error.to_string())?;
         if Laid::of(&laid.path, &found) != *laid {
             return Err(replaced(laid));

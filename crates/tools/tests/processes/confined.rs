@@ -44,6 +44,11 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main,
     ),
     ("t43_without_network_nothing_outside_is_reached", t43_without_network_nothing_outside_is_reached),
+    (
+        "a_folder_that_is_merely_called_git_hides_nothing_from_the_rules",
+        a_folder_that_is_merely_called_git_hides_nothing_from_the_rules,
+    ),
+    ("no_file_is_left_that_runs_as_its_owner_or_group", no_file_is_left_that_runs_as_its_owner_or_group),
     ("t43_sockets_of_services_are_out_of_reach", t43_sockets_of_services_are_out_of_reach),
     ("t43_other_processes_are_out_of_reach", t43_other_processes_are_out_of_reach),
     ("the_machine_cannot_be_steered_through_proc", the_machine_cannot_be_steered_through_proc),
@@ -479,6 +484,69 @@ fn t42_a_worktree_does_not_reach_hooks_and_settings_of_its_main() {
     room.ok(WORKSPACE, "echo new > n.txt && git add --all && git commit --quiet -m new");
     assert_eq!(room.git("log -1 --format=%s linked"), "new\n");
     room.ok(LOOKING, "git status --porcelain && git log -1");
+}
+
+fn a_folder_that_is_merely_called_git_hides_nothing_from_the_rules() {
+    let Some(room) = Room::new() else { return };
+    room.put("a/.git/prod.env", "hidden");
+    room.put(".git/top.env", "hidden");
+    room.put("b/keys/one.env", "hidden");
+    room.put("prot/.git/f", "mine");
+    let mut room = room;
+    room.rules.push(Rule::new("edit", "prot/*", Action::Deny));
+    let look = "cat $(find . -name '*.env' -type f) .git/top.env 2>&1; echo x > prot/.git/f";
+    for script in [
+        "true",
+        "git init --quiet n && mv b/keys n/.git/objects/keys",
+        "mv b/keys n/.git/refs/keys; mv n/.git/objects/keys n/.git/refs/keys",
+        "mkdir c; mv a/.git c/.git; cp -r n/.git/HEAD n/.git/config c/.git; mkdir -p c/.git/objects c/.git/refs",
+        "mv c/.git/prod.env c/.git/objects; mv b d; mv d .git/objects",
+        "git init --quiet; mv n .git/objects/; mv c .git/refs; mv a .git/",
+    ] {
+        let _ = block_on(room.run(WORKSPACE, script));
+        // In another sandbox, which is made of what is there now.
+        room.session = proto::SessionId::new();
+        for reach in [WORKSPACE, LOOKING] {
+            let said = text(&block_on(room.run(reach, look)).unwrap());
+            assert!(!said.contains("hidden") && said.contains("Permission denied"), "{script}: {said}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(room.work.join("prot/.git/f")).unwrap(), "mine");
+}
+
+fn no_file_is_left_that_runs_as_its_owner_or_group() {
+    for room in [Room::new(), Room::by_landlock()].into_iter().flatten() {
+        let mut scripts = vec![
+            "touch f; chmod u+s f".to_owned(),
+            "touch f; chmod 4755 f".into(),
+            "touch f; chmod g+xs f".into(),
+            "touch f; chmod 6777 f".into(),
+            "cp /bin/sh f && chmod 04755 f".into(),
+            "install -m 4755 /bin/sh f".into(),
+            "mkdir d; chmod 2755 d".into(),
+        ];
+        if has("python3") {
+            let calls = [
+                "os.open(\"f\", os.O_CREAT | os.O_WRONLY, 0o4755)",
+                "os.fchmod(os.open(\"f\", os.O_CREAT | os.O_WRONLY), 0o2755)",
+                "os.mknod(\"f\", 0o104755)",
+                "os.link(\"/proc/self/fd/%d\" % os.open(\".\", os.O_TMPFILE | os.O_WRONLY, 0o4755), \"f\", follow_symlinks=True)",
+                "ctypes.CDLL(None).syscall(452, -100, b\"src\", 0o4755, 0) == 0 or sys.exit(1)",
+                "ctypes.CDLL(None).syscall(437, -100, b\"f\", struct.pack(\"QQQ\", 0o101, 0o4755, 0), 24) >= 0 or sys.exit(1)",
+            ];
+            scripts.extend(calls.map(|call| format!("python3 -c 'import os, sys, ctypes, struct; {call}'")));
+        }
+        for script in &scripts {
+            room.fails(WORKSPACE, script);
+            let found = room.ok(WORKSPACE, "find . -perm /6000");
+            assert_eq!(found, "", "{script}");
+            room.ok(WORKSPACE, "rm -rf f d");
+        }
+        room.ok(
+            WORKSPACE,
+            "touch f; chmod 1777 f; chmod 755 f; mkdir -m 700 d; install -m 600 f g; umask 077; touch h",
+        );
+    }
 }
 
 /// Whether there is such a program; that there is none is said.
