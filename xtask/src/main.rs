@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask test | docs | crash | fuzz | bench`. Each is a module; this file only reads the arguments.
 
 mod bench;
+mod contract;
 mod crash;
 mod docs;
 mod fuzz;

@@ -133,6 +133,7 @@ fn installed(program: &str) -> bool {
 /// The documents speak of every crate and every command there is.
 fn fresh(root: &Path) -> Result<()> {
     crate::docs::check(root)?;
+    crate::contract::check(root)?;
     let read = |name: &str| std::fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"));
     let (readme, architecture) = (read("README.md")?, read("ARCHITECTURE.md")?);
     for entry in std::fs::read_dir(root.join("crates"))? {
