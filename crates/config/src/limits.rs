@@ -30,6 +30,8 @@ pub struct Limits {
     pub queue: u32,
     /// How often a letter may cause another one.
     pub hops: u32,
+    /// Messages between two sessions for one prompt of a person.
+    pub exchanges: u32,
     /// Model calls and tools at once in one gateway.
     pub gateway: u32,
     /// How long a question to a person stays open: `askMinutes` in the file.
@@ -58,7 +60,13 @@ pub(crate) const SECTION: Section = Section {
         ),
         setting("limits.calls", Kind::Whole, "8", "tool calls of one step at once"),
         setting("limits.queue", Kind::Whole, "1000", "letters waiting for one session; more are refused"),
-        setting("limits.hops", Kind::Whole, "8", "how often a letter may cause another one"),
+        setting("limits.hops", Kind::Whole, "8", "maximum sessions that a message is forwarded through"),
+        setting(
+            "limits.exchanges",
+            Kind::Whole,
+            "200",
+            "maximum messages between two sessions for one prompt of yours",
+        ),
         setting("limits.gateway", Kind::Whole, "512", "model calls and tools at once in one gateway"),
         setting("limits.askMinutes", Kind::Number, "30", "how long a question to a person stays open"),
         setting(
@@ -83,6 +91,7 @@ impl Default for Limits {
             calls: 8,
             queue: 1000,
             hops: 8,
+            exchanges: 200,
             gateway: 512,
             ask_ms: 30 * MINUTE,
             shutdown_ms: MINUTE,
@@ -112,6 +121,7 @@ pub(crate) const KEYS: &[&str] = &[
     "calls",
     "queue",
     "hops",
+    "exchanges",
     "gateway",
     "askMinutes",
     "shutdownSeconds",
@@ -128,6 +138,7 @@ impl Limits {
                 "children" => limits.children = count(node, 0)?,
                 "agents" => limits.agents = count(node, 0)?,
                 "hops" => limits.hops = count(node, 0)?,
+                "exchanges" => limits.exchanges = count(node, 0)?,
                 // None of these at once would be a gateway in which nothing ever moves.
                 "running" => limits.running = count(node, 1)?,
                 "calls" => limits.calls = count(node, 1)?,

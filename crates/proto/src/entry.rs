@@ -238,6 +238,9 @@ pub struct CallResult {
     /// Deferred tools that `output` describes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
+    /// Sessions that the call has written to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrote: Vec<SessionId>,
 }
 
 /// Something to look at: an image, a PDF.

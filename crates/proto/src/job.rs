@@ -66,6 +66,7 @@ mod tests {
             data: to_raw_value(data).ok(),
             files: Vec::new(),
             loads: Vec::new(),
+            wrote: Vec::new(),
             ms: 0,
             ends_turn: false,
             shutdown: None,

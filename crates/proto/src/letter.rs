@@ -80,6 +80,16 @@ pub struct Provenance {
     /// How many sessions this has passed through; a limit on it ends circles.
     #[serde(default)]
     pub hops: u32,
+    /// The sender's own count, which an answer brings back. Answers have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asker_hops: Option<u32>,
+    /// Messages between sender and receiver so far, this one included, for one prompt of a person.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exchanges: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Two sessions that talk a message over after it was sent (S7): carried by its letters, so that the commit that ends one
@@ -345,6 +355,9 @@ pub struct Abort {
     /// Only this run; without it whatever is under way and queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
+    /// What everything below is stopped under as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wave: Option<String>,
 }
 
 /// Why something was cancelled.

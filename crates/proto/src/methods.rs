@@ -986,6 +986,22 @@ pub struct Aborted {
     pub session_id: SessionId,
     /// Whether anything was under way.
     pub aborted: bool,
+    /// The sessions that were stopped: this one, if it was busy, then those below it.
+    #[serde(default)]
+    pub stopped: Vec<StoppedRow>,
+}
+
+/// A session that was stopped.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StoppedRow {
+    pub session_id: SessionId,
+    /// The name it goes by in its tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    pub agent: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

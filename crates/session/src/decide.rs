@@ -4,6 +4,7 @@
 //! contract (row A7).
 
 use crate::view::View;
+use proto::letter::Sender;
 use proto::{Class, Letter, LetterId};
 use std::collections::{HashSet, VecDeque};
 
@@ -16,6 +17,8 @@ pub enum Next {
     Settle,
     /// Move this many due letters into the log.
     Take(usize),
+    /// A person stopped the session, and the next letter is none of theirs: keep it without starting a run.
+    Shelve,
     /// Nothing is under way and nothing waits.
     Rest,
     /// The turn is answered: end the run.
@@ -48,6 +51,8 @@ pub struct Limits {
     pub context: u64,
     /// Nothing is left to spend.
     pub spent: bool,
+    /// A person stopped the session: only their word starts it again.
+    pub stopped: bool,
 }
 
 pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
@@ -67,7 +72,8 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     // Steer letters are due at any boundary, a request only when idle: so a turn never ends over unread mail.
     let due = inbox.due(view.answering().is_some());
     if due > 0 {
-        return Next::Take(due);
+        let starts = !limits.stopped || view.answering().is_some() || inbox.next_is_from_outside();
+        return if starts { Next::Take(due) } else { Next::Shelve };
     }
     let Some(now) = view.answering() else { return Next::Rest };
     // Whoever asks for room gets it; what makes it by itself has to see that it helps.
@@ -141,6 +147,11 @@ impl Inbox {
     /// How many letters may be taken now: all steers while answering; when idle one letter of either kind.
     fn due(&self, answering: bool) -> usize {
         if answering { self.steers } else { self.mail.len().min(1) }
+    }
+
+    /// Whether the next letter is a person's, or came from another gateway and was let in.
+    fn next_is_from_outside(&self) -> bool {
+        self.mail.front().is_some_and(|letter| matches!(letter.from, Sender::Person | Sender::Peer { .. }))
     }
 
     /// The letters that `Next::Take` speaks of.

@@ -128,6 +128,7 @@ mod tests {
                 ends_turn,
                 shutdown,
                 loads,
+                wrote: Vec::new(),
             });
         }
         assert_eq!(made.repeats(next, "\"x\""), expected, "{next} after {history}");

@@ -32,6 +32,7 @@ pub(crate) fn standing(row: &Session, mut entries: Vec<Stored>) -> Vec<Stored> {
             ends_turn: false,
             shutdown: None,
             loads: Vec::new(),
+            wrote: Vec::new(),
         })
     });
     let over = view.answering().map(|now| {

@@ -62,6 +62,13 @@ impl Jobs {
         self.lock().get(session).into_iter().flatten().any(|running| &running.job.id == job)
     }
 
+    /// Sessions with a command in the background.
+    pub(crate) fn owners(&self) -> Vec<SessionId> {
+        let live =
+            |(id, own): (&SessionId, &Vec<Arc<Running>>)| own.iter().any(|job| job.is_live()).then(|| id.clone());
+        self.lock().iter().filter_map(live).collect()
+    }
+
     fn add(&self, session: &SessionId, running: &Arc<Running>) -> Result<(), Error> {
         let mut all = self.lock();
         let own = all.entry(session.clone()).or_default();

@@ -64,7 +64,7 @@ impl Runtime {
         };
         let Some(run) = self.inner.session(session).await?.run else { return self.prompt(prompt).await };
         let id = LetterId::derived("interrupt_", run.as_str());
-        let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run) }));
+        let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run), wave: None }));
         self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }, Vec::new()).await
     }
 }

@@ -5,6 +5,7 @@ use crate::actor::{Actor, Leave};
 use crate::agents::{Agents, Profile};
 use crate::board::Board;
 use crate::brake::Brake;
+use crate::chain::Chain;
 use crate::command;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
@@ -21,11 +22,9 @@ use crate::settings::{Here, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
-use proto::letter::{Abort, Answer, AskReply, InputPart, Prompt, Provenance, Purse, Reason, Sender, Switch};
+use proto::letter::{Answer, AskReply, InputPart, Prompt, Provenance, Purse, Sender, Switch};
 use proto::methods::MailReceipt;
-use proto::{
-    AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId, Status,
-};
+use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -570,8 +569,14 @@ impl Runtime {
             None => None,
         };
         let id = id.unwrap_or_else(|| LetterId::new().to_string());
-        let author =
-            Author { session: None, tree: tree.as_ref(), id: &id, hops: 0, known: &BTreeMap::new(), asked: None };
+        let author = Author {
+            session: None,
+            tree: tree.as_ref(),
+            id: &id,
+            chain: &Chain::default(),
+            known: &BTreeMap::new(),
+            asked: None,
+        };
         let out = self.inner.write_mail(&author, &mail).await?;
         let leaves = !out.send.is_empty();
         let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
@@ -677,26 +682,6 @@ impl Runtime {
     fn check_trouble(&self, session: &SessionId) -> Result<(), Error> {
         let trouble = self.inner.registry.get(session).and_then(|handle| handle.trouble());
         trouble.map_or(Ok(()), Err)
-    }
-
-    /// Stops what a session is doing, with everything it waits for. False when nothing was under way.
-    pub async fn abort(&self, session: &SessionId, run: Option<RunId>) -> Result<bool, Error> {
-        let row = self.session(session).await?;
-        // A paused one may stand still in the middle of a run.
-        if !row.status.is_busy() && row.status != Status::Paused {
-            return Ok(run.is_none() && self.inner.jobs.end(session).await);
-        }
-        let mut post =
-            vec![control(LetterId::new(), session, Body::Abort(Abort { reason: Reason::User, run: run.clone() }))];
-        if run.is_none() {
-            // Whoever is below and works on their own is stopped as well.
-            let below = self.inner.store.busy_below(session, 10_000).await?;
-            let abort =
-                |id: &SessionId| control(LetterId::new(), id, Body::Abort(Abort { reason: Reason::Parent, run: None }));
-            post.extend(below.iter().map(abort));
-        }
-        self.post(post).await?;
-        Ok(true)
     }
 
     /// Lets a session take letters and start nothing, or go on with what came in. A reply under way still comes to its

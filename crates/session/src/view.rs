@@ -3,11 +3,12 @@
 //! A session's state is nothing but this fold, so waking after a restart, taking over and replaying are one and the same
 //! thing: apply the entries, then [`decide`](crate::decide::decide).
 
+use crate::chain::Chain;
 use crate::doom::Made;
 use proto::entry::{
     Call, CallResult, Carried, Compaction, CompactionState, Decision, Entry, Input, On, Reply, ToolsLoaded, Waiting,
 };
-use proto::letter::{Conversation, InputPart, Purse, Shutdown};
+use proto::letter::{Conversation, InputPart, Provenance, Purse, Report, Shutdown};
 use proto::{AskId, CallId, Job, JobId, JobNews, Millis, RunId, SessionId, Status, Todo, Usage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,8 +100,10 @@ pub struct Answering {
     pub until: Option<Millis>,
     /// The leg of a conversation it answers.
     pub conversation: Option<Arc<Conversation>>,
-    /// How many sessions what it answers came through.
-    pub hops: u32,
+    /// Where it stands in the chain of messages that led to it.
+    pub chain: Chain,
+    /// A message of another session opened it.
+    pub by_mail: bool,
     /// The session whose message it answers.
     pub sender: Option<String>,
     /// Sessions that want to hear when nothing is left to do here.
@@ -273,7 +276,7 @@ impl View {
                 // With something new to go by, the same call may be right.
                 now.made = Arc::default();
                 // What joins a run has its say in what the run sends on.
-                now.hops = now.hops.max(hops(input));
+                now.chain.join(input.provenance.as_ref());
             }
             Phase::Idle => self.phase = Phase::Answering(Answering::of(seq, input)),
         }
@@ -372,6 +375,7 @@ impl View {
         }
         let Phase::Answering(now) = &mut self.phase else { return };
         Arc::make_mut(&mut now.made).settled(result);
+        now.chain.wrote(&result.wrote);
         now.yielded |= result.ends_turn;
         // Whoever yields is not asked again before something comes in; other calls of the same reply come to their end.
         now.answered |= now.yielded && self.open.is_empty();
@@ -554,8 +558,8 @@ impl Open {
     }
 }
 
-fn hops(input: &Input) -> u32 {
-    input.provenance.as_ref().map_or(0, |provenance| provenance.hops)
+fn is_mail(from: &Provenance) -> bool {
+    from.source_tool.as_deref() == Some("send_message") && from.source_session_id.is_some()
 }
 
 impl Answering {
@@ -567,6 +571,11 @@ impl Answering {
     /// Whether all it did of late was refused for going in circles.
     pub fn is_hopeless(&self) -> bool {
         self.made.is_hopeless()
+    }
+
+    /// Whether it has told the session that hears of its end already, in words of its own.
+    pub fn told_already(&self, report: &Report) -> bool {
+        self.by_mail && self.chain.peer(&report.session).written
     }
 
     /// The run whose purse it spends from.
@@ -592,7 +601,8 @@ impl Answering {
             purse: input.purse.clone().map(Arc::new),
             until: input.until,
             conversation: input.conversation.clone().map(Arc::new),
-            hops: hops(input),
+            chain: Chain::of(input.provenance.as_ref()),
+            by_mail: input.provenance.as_ref().is_some_and(is_mail),
             sender: input
                 .provenance
                 .as_ref()

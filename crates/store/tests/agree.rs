@@ -418,7 +418,7 @@ fn told<T: Debug>(outcome: Result<T, Error>) -> String {
 fn posted(posting: &Posting) -> Post {
     let body = match posting.prompt {
         true => Body::Prompt(Prompt::text("hello")),
-        false => Body::Abort(Abort { reason: Reason::User, run: None }),
+        false => Body::Abort(Abort { reason: Reason::User, run: None, wave: None }),
     };
     let letter = Letter {
         id: letter_id(posting.letter),

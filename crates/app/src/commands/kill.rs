@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use crate::home::Home;
 use crate::reach::reach;
 use crate::{terminal, waiting};
-use proto::methods::{AbortInput, Aborted, ChatAbort};
+use proto::methods::{AbortInput, Aborted, ChatAbort, StoppedRow};
 use proto::{Code, RunId};
 use serde_json::json;
 
-/// Stop a session with everything below it, or one run alone
+/// Stop a session and its descendants, or a single run
 ///
-/// What was said so far is kept, and the session can go on later.
+/// The history is kept, and your next message to the session continues it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// A session (an id, a key or a label), or the id of a run
@@ -26,15 +26,30 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let (stopped, run) = block_on(stop(&home, &args.target))?;
     if args.json {
-        let mut line = json!({ "sessionId": stopped.session_id, "aborted": stopped.aborted });
+        let mut line = json!(stopped);
         if let Some(run) = run {
             line["runId"] = json!(run);
         }
         terminal::print_json(&line);
-    } else if !stopped.aborted {
-        terminal::say("nothing was under way");
+    } else {
+        terminal::say(&told(&stopped, run.is_some()));
     }
     Ok(0)
+}
+
+/// What was stopped, by name.
+pub(crate) fn told(stopped: &Aborted, one_run: bool) -> String {
+    let name = |row: &StoppedRow| {
+        let tail = row.session_id.as_str().len().saturating_sub(6);
+        let unnamed = || format!("{} …{}", row.agent, &row.session_id.as_str()[tail..]);
+        row.name.clone().or_else(|| row.label.clone()).unwrap_or_else(unnamed)
+    };
+    match stopped.stopped.as_slice() {
+        [] => format!("nothing to stop: {} and its descendants are idle", stopped.session_id),
+        [row] if one_run => format!("stopped the run of {}", name(row)),
+        [row] => format!("stopped 1 session: {}", name(row)),
+        rows => format!("stopped {} sessions: {}", rows.len(), rows.iter().map(name).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 async fn stop(home: &Home, target: &str) -> Result<(Aborted, Option<RunId>), Failure> {

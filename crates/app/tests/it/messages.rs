@@ -51,7 +51,7 @@ fn a_wait_ends_in_time_and_a_kill_ends_the_run() {
     assert_eq!(world.convoke(["wait", run, "--json"]).code(1).json()["status"], "cancelled");
     let idle = world.convoke(["kill", "desk", "--json"]).code(0).json();
     assert_eq!(idle["aborted"], false);
-    world.convoke(["kill", "desk"]).code(0).says("nothing was under way");
+    world.convoke(["kill", "desk"]).code(0).says("descendants are idle");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use super::agent::accepted;
 use crate::Gateway;
-use proto::Error;
 use proto::message::History;
 use proto::methods::{
     AbortInput, Aborted, Accepted, ChatAbort, ChatHistory, ChatInject, ChatInput, ChatSend, Handle, HistoryInput,
-    InjectInput, Injected, Queue,
+    InjectInput, Injected, Queue, StoppedRow,
 };
+use proto::{Error, RunId};
 use session::NewPrompt;
 
 impl Handle<ChatSend> for Gateway {
@@ -37,9 +37,17 @@ impl Handle<ChatHistory> for Gateway {
 
 impl Handle<ChatAbort> for Gateway {
     async fn handle(&self, input: AbortInput) -> Result<Aborted, Error> {
-        let session = self.named(&input.reference).await?.id;
-        let aborted = self.runtime.abort(&session, input.run_id).await?;
-        Ok(Aborted { session_id: session, aborted })
+        self.stop_session(&input.reference, input.run_id).await
+    }
+}
+
+impl Gateway {
+    pub(super) async fn stop_session(&self, reference: &str, run: Option<RunId>) -> Result<Aborted, Error> {
+        let session_id = self.named(reference).await?.id;
+        let row =
+            |row: store::Session| StoppedRow { session_id: row.id, name: row.name, label: row.label, agent: row.agent };
+        let stopped: Vec<_> = self.runtime.abort(&session_id, run).await?.into_iter().map(row).collect();
+        Ok(Aborted { session_id, aborted: !stopped.is_empty(), stopped })
     }
 }
 

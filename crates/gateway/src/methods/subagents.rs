@@ -44,9 +44,7 @@ impl Handle<SubagentsSteer> for Gateway {
 
 impl Handle<SubagentsKill> for Gateway {
     async fn handle(&self, input: ChildInput) -> Result<Aborted, Error> {
-        let session = self.named(&input.reference).await?.id;
-        let aborted = self.runtime.abort(&session, None).await?;
-        Ok(Aborted { session_id: session, aborted })
+        self.stop_session(&input.reference, None).await
     }
 }
 

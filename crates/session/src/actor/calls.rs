@@ -329,7 +329,7 @@ impl Actor {
                     {
                         self.becomes(&mut batch, becomes, output.plan.clone());
                     }
-                    let entry = match self.moves(&mut batch, done) {
+                    let mut entry = match self.moves(&mut batch, done) {
                         Ok(()) => {
                             let todo = done.as_ref().ok().and_then(|output| output.todo.clone());
                             batch.entries.extend(todo.map(|items| Entry::Todo(TodoList { items })));
@@ -337,6 +337,9 @@ impl Actor {
                         }
                         Err(why) => self.outcome(&called.call, &Ok(self.refused(&called.call, why)), called.ms),
                     };
+                    if let Entry::Result(result) = &mut entry {
+                        result.wrote = called.effects.written_to();
+                    }
                     batch.entries.push(entry);
                 }
             }
@@ -434,7 +437,8 @@ impl Actor {
         };
         let (output, data) = (self.rt.conceal(output), data.map(|data| self.rt.conceal_json(data)));
         let files = result.as_ref().map_or_else(|_| Vec::new(), |output| output.files.clone());
-        Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
+        let (call, wrote) = (call.clone(), Vec::new());
+        Entry::Result(CallResult { call, state, output, data, files, ms, ends_turn, shutdown, loads, wrote })
     }
 
     /// What a waiting call waited for has come: its tool finds the words. One that waits no longer gets it as a letter,
@@ -456,10 +460,11 @@ impl Actor {
             None => Ok(Output::text(finished.text.clone())),
         };
         let mut entry = self.outcome(&settled.call, &result, finished.ms);
-        if let Entry::Result(result) = &mut entry
-            && finished.outcome != proto::Outcome::Ok
-        {
-            result.state = State::Error;
+        if let Entry::Result(result) = &mut entry {
+            result.wrote = vec![finished.session.clone()];
+            if finished.outcome != proto::Outcome::Ok {
+                result.state = State::Error;
+            }
         }
         batch.entries.push(entry);
         batch.waits.push(WaitChange::Remove { call: settled.call.clone() });
@@ -559,7 +564,7 @@ impl Actor {
             policy: self.role.policy.clone(),
             sandboxed: self.role.sandboxed,
             reach: self.role.reach,
-            hops: self.view.answering().map_or(0, |now| now.hops),
+            chain: self.view.answering().map(|now| now.chain.clone()).unwrap_or_default(),
             purse: self.view.answering().map(|now| now.pays_from().clone()),
             mode: self.role.mode,
             known: self.view.known().clone(),
@@ -582,8 +587,9 @@ fn in_json(tool: &'static dyn AnyTool, verdict: Verdict) -> Verdict {
 
 /// The entry for a call that ended without running to its end.
 pub(super) fn result(call: &CallId, state: State, output: String) -> Entry {
-    let (data, files, ms, ends_turn, shutdown, loads) = (None, Vec::new(), 0, false, None, Vec::new());
-    Entry::Result(CallResult { call: call.clone(), state, output, data, files, ms, ends_turn, shutdown, loads })
+    let (data, files, ms, ends_turn, shutdown) = (None, Vec::new(), 0, false, None);
+    let (call, loads, wrote) = (call.clone(), Vec::new(), Vec::new());
+    Entry::Result(CallResult { call, state, output, data, files, ms, ends_turn, shutdown, loads, wrote })
 }
 
 /// The permission to go on with what looks like a circle.

@@ -2,17 +2,20 @@
 
 use super::calls::{CIRCLE, in_circles, result};
 use super::role::Role;
-use super::runs::Ending;
+use super::runs::{Ending, Told, paid_by};
 use super::{Actor, Stop};
 use crate::grant::Grant;
-use crate::now;
 use crate::view::{Open, OpenState};
+use crate::{now, stop};
 use proto::entry::{Compaction, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Error, Letter, LetterId, Rule, RunId, Status};
 use rules::mode::Mode;
 use std::sync::Arc;
 use store::{AskChange, Batch, Post, RowChange, WaitChange};
+
+/// The most sessions that one session passes a stop on to.
+const BELOW: usize = 10_000;
 
 impl Actor {
     pub(super) async fn obey(&mut self) -> Result<(), Stop> {
@@ -31,7 +34,7 @@ impl Actor {
                 Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
                 Body::Switch(switch) => self.switched(&mut batch, switch),
                 Body::Compact(wish) => batch.entries.push(wanted(&wish)),
-                Body::Abort(abort) => aborts.push((abort, letter.from == Sender::Person)),
+                Body::Abort(abort) => aborts.push((abort, letter.from)),
                 // Nobody posts these as control letters; one that is there all the same must not come up for ever.
                 Body::Prompt(_) | Body::Completion(_) | Body::Undo(_) => {
                     tracing::warn!(letter = %letter.id, "not a control letter");
@@ -39,11 +42,10 @@ impl Actor {
             }
         }
         let (mut over, mut ending) = (false, None);
-        for (abort, by_person) in aborts {
+        for (abort, from) in aborts {
             over |= self.aborted(&mut batch, &abort, over, &mut ending).await?;
-            // An agent that a person stopped stays so: mail does not wake it again.
-            if by_person && self.row.parent.is_some() && abort.run.is_none() {
-                batch.row.stopped = Some(true);
+            if abort.run.is_none() {
+                self.pass_on(&mut batch, &abort, &from).await?;
             }
         }
         let new_role = batch.row.agent.is_some() || batch.row.policy.is_some() || batch.row.cwd.is_some();
@@ -182,6 +184,19 @@ impl Actor {
         Ok(meant && current.is_some())
     }
 
+    /// Everything below stops as well, also what was started after the wave was posted.
+    async fn pass_on(&self, batch: &mut Batch, abort: &Abort, from: &Sender) -> Result<(), Stop> {
+        // What a person stopped stays so: neither mail nor what comes back from below starts it again.
+        if *from == Sender::Person {
+            batch.row.stopped = Some(true);
+        }
+        let Some(wave) = &abort.wave else { return Ok(()) };
+        let below = self.rt.store.busy_below(&self.row.id, BELOW).await?;
+        let reason = if abort.reason == Reason::Shutdown { Reason::Shutdown } else { Reason::Parent };
+        batch.post.extend(below.iter().map(|id| stop::letter(wave, id, from.clone(), reason)));
+        Ok(())
+    }
+
     async fn is_alias(&self, run: &RunId, of: &RunId) -> Result<bool, Stop> {
         Ok(self.rt.store.run(run).await?.is_some_and(|found| &found.id == of))
     }
@@ -228,7 +243,7 @@ impl Actor {
             to: child.clone(),
             from: Sender::Session { id: self.row.id.clone() },
             class: Class::Control,
-            body: Body::Abort(Abort { reason: Reason::Parent, run: Some(run.clone()) }),
+            body: Body::Abort(Abort { reason: Reason::Parent, run: Some(run.clone()), wave: None }),
             provenance: None,
             conversation: None,
             report: None,
@@ -242,7 +257,7 @@ impl Actor {
         self.before_the_end().await;
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &Ending::ok());
-        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
         batch.row.status = Some(Status::Done);
         self.commit(batch).await
     }
@@ -261,7 +276,7 @@ impl Actor {
             }
             None => {}
         }
-        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None });
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
         batch.row.status = Some(Status::Killed);
         self.commit(batch).await
     }
@@ -271,20 +286,41 @@ impl Actor {
         let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
         let first = |letter: &&Letter| !batch.consume.contains(&letter.id);
         let queued: Vec<&Letter> = self.inbox.queued().filter(meant).filter(first).collect();
-        for letter in &queued {
-            let (run, why) = (letter.id.run(), words(abort.reason));
-            let ending = Ending::cancelled(why);
-            batch.consume.push(letter.id.clone());
-            batch.entries.push(Entry::Input(self.input(&mut RowChange::default(), letter, &run)));
-            batch.entries.push(Entry::Ended(ending.entry(&run)));
-            batch.entries.push(Entry::Notice(Notice { text: format!("The message above was withdrawn: {why}.") }));
-            if let Some(report) = &letter.report {
-                batch.post.push(self.report_letter(&run, report, &ending, why.into()));
-            }
-            batch.post.extend(self.rt.bounce(letter, &self.row, why));
-            batch.runs.push(ending.change(&run, None, proto::Usage::default()));
-        }
+        let why = words(abort.reason);
+        queued
+            .iter()
+            .for_each(|letter| self.withdraw(batch, letter, why, format!("The message above was withdrawn: {why}.")));
         !queued.is_empty()
+    }
+
+    /// A letter came to a session that a person stopped: it stands in the log, and starts nothing.
+    pub(super) async fn shelve(&mut self) -> Result<(), Stop> {
+        let mut batch = Batch::default();
+        let Some(letter) = self.inbox.queued().next() else { return Ok(()) };
+        let notice = "The user stopped this session, so the message above did not start a turn.";
+        self.withdraw(&mut batch, letter, words(Reason::User), notice.into());
+        self.commit_end(batch, &Ending::cancelled(words(Reason::User))).await
+    }
+
+    /// Moves a letter into the log without a run. Its sender is told.
+    fn withdraw(&self, batch: &mut Batch, letter: &Letter, why: &str, notice: String) {
+        let run = letter.id.run();
+        let ending = Ending::cancelled(why);
+        batch.consume.push(letter.id.clone());
+        batch.entries.push(Entry::Input(self.input(&mut RowChange::default(), letter, &run)));
+        batch.entries.push(Entry::Ended(ending.entry(&run)));
+        batch.entries.push(Entry::Notice(Notice { text: notice }));
+        if let Body::Completion(finished) = &letter.body
+            && finished.cleanup
+        {
+            batch.archive.push(finished.session.clone());
+        }
+        batch.post.extend(self.rt.bounce(letter, &self.row, why).or_else(|| {
+            let purse = paid_by(&letter.body).map(|purse| purse.of);
+            let told = Told { run: &run, ending: &ending, text: why.into(), of: None, purse };
+            Some(self.report_letter(letter.report.as_ref()?, told))
+        }));
+        batch.runs.push(ending.change(&run, None, proto::Usage::default()));
     }
 
     /// Waits that came to their own end are given up, and so is a run that is out of time.

@@ -274,6 +274,7 @@ impl Actor {
                 Next::Obey => self.obey().await?,
                 Next::Settle | Next::Rest => return Ok(()),
                 Next::Take(count) => self.take(count).await?,
+                Next::Shelve => self.shelve().await?,
                 Next::End => self.end_answered().await?,
                 Next::Close => self.close().await?,
                 Next::RunSubtask => self.dispatch_mentions().await?,
@@ -449,7 +450,7 @@ impl Actor {
     fn limits(&self) -> Limits {
         let auto = self.role.here.loaded.config.compaction.auto;
         let context = if auto { self.room() } else { 0 };
-        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some() }
+        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some(), stopped: self.row.stopped }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.

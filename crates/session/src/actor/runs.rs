@@ -64,6 +64,17 @@ impl Ending {
     }
 }
 
+/// The end of a run, as its report tells it.
+pub(super) struct Told<'a> {
+    pub(super) run: &'a RunId,
+    pub(super) ending: &'a Ending,
+    pub(super) text: String,
+    /// The run with its last reply; none for one that never began.
+    pub(super) of: Option<&'a Answering>,
+    /// The run whose purse pays for what comes of it.
+    pub(super) purse: Option<RunId>,
+}
+
 impl Actor {
     /// Moves due letters into the log: one opens a run, or all join the one under way.
     pub(super) async fn take(&mut self, count: usize) -> Result<(), Stop> {
@@ -200,8 +211,10 @@ impl Actor {
             _ => ending.message.clone().unwrap_or_default(),
         };
         batch.entries.push(Entry::Ended(ending.entry(&run)));
-        if let Some(report) = &self.report {
-            batch.post.push(self.report_letter(&run, report, ending, text));
+        if let Some(report) = self.report.as_ref().filter(|report| !now_run.told_already(report)) {
+            let purse = Some(now_run.returns_to().clone());
+            let told = Told { run: &run, ending, text, of: Some(now_run), purse };
+            batch.post.push(self.report_letter(report, told));
         }
         batch.post.extend(self.next_leg(now_run, ending));
         let status = self.status_after(ending, &batch.consume);
@@ -224,14 +237,15 @@ impl Actor {
     /// The letter of the conversation that follows this run.
     fn next_leg(&self, run: &Answering, ending: &Ending) -> Option<Post> {
         let text = run.said.as_ref().map_or("", |(_, text)| text);
-        let mut post = conversation::next(run.conversation.as_deref()?, &self.row, run.hops + 1, ending.outcome, text)?;
+        let mut post =
+            conversation::next(run.conversation.as_deref()?, &self.row, run.chain.hops, ending.outcome, text)?;
         charge(&mut post, run.pays_from());
         Some(post)
     }
 
     /// To the call that waits for this run, or as a completion to whoever started it.
-    pub(super) fn report_letter(&self, run: &RunId, report: &Report, ending: &Ending, text: String) -> Post {
-        let used = self.view.answering().map(|now| now.used).unwrap_or_default();
+    pub(super) fn report_letter(&self, report: &Report, told: Told<'_>) -> Post {
+        let Told { run, ending, text, of, purse } = told;
         let file = self.keep_words(report, &text);
         let finished = Finished {
             run: run.clone(),
@@ -244,20 +258,20 @@ impl Actor {
             status: Some(self.status_after(ending, &[])),
             file,
             text: cut(text),
-            usage: used,
+            usage: of.map(|run| run.used).unwrap_or_default(),
             cleanup: self.row.cleanup,
             worktree: self.weighed.clone(),
-            purse: self.view.answering().map(|now| now.returns_to().clone()),
+            purse,
             ms: self.row.started.map_or(0, |started| u64::try_from(now() - started).unwrap_or(0)),
         };
-        // An answer goes on with the chain of messages that it answers; else two sessions could go on for ever.
-        let provenance = Provenance {
+        let mut provenance = Provenance {
             kind: "inter_session".into(),
             source_session_key: Some(self.row.key.clone()),
+            source_session_id: Some(self.row.id.clone()),
             source_tool: None,
-            hops: self.view.answering().map_or(0, |now| now.hops),
             ..Provenance::default()
         };
+        of.map(|run| run.chain.clone()).unwrap_or_default().back(&report.session).stamp(&mut provenance);
         let (class, body) = match &report.call {
             Some(call) => (Class::Control, Body::Settled(Settled { call: call.clone(), finished, late: report.late })),
             None => (Class::Steer, Body::Completion(finished)),
@@ -384,7 +398,7 @@ impl Actor {
 }
 
 /// Whoever causes a run pays for it.
-fn paid_by(body: &Body) -> Option<Purse> {
+pub(super) fn paid_by(body: &Body) -> Option<Purse> {
     match body {
         Body::Prompt(prompt) => prompt.purse.clone(),
         Body::Completion(finished) => finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false }),

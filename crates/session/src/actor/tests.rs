@@ -134,7 +134,7 @@ async fn a_stopped_call_does_not_say_that_it_did_what_is_not_done_any_more() {
     assert_eq!(told(Effects::default()).await, (State::Ok, "started".into()));
     let child = Effects { open: vec![row()], ..Effects::default() };
     assert_eq!(told(child).await, (State::Interrupted, "stopped".into()));
-    let abort = Body::Abort(Abort { reason: Reason::User, run: None });
+    let abort = Body::Abort(Abort { reason: Reason::User, run: None, wave: None });
     let sent = Effects { post: vec![letter(&SessionId::new(), Class::Control, abort)], ..Effects::default() };
     assert_eq!(told(sent).await, (State::Interrupted, "stopped".into()));
 }
@@ -156,7 +156,7 @@ async fn a_failed_run_leaves_its_session_queued_for_mail_and_idle_for_anything_e
     let text = || Body::Prompt(Prompt::text("and this?"));
     assert_eq!(status_with(Class::Request, text()).await, Status::Queued);
     assert_eq!(status_with(Class::Steer, text()).await, Status::Queued);
-    let abort = Body::Abort(Abort { reason: Reason::User, run: Some(RunId::new()) });
+    let abort = Body::Abort(Abort { reason: Reason::User, run: Some(RunId::new()), wave: None });
     assert_eq!(status_with(Class::Control, abort).await, Status::Idle);
 }
 

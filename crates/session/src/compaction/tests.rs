@@ -52,6 +52,7 @@ fn log(text: &str) -> Vec<Stored> {
                 ends_turn: false,
                 shutdown: None,
                 loads: Vec::new(),
+                wrote: Vec::new(),
             }),
             "n" => Entry::Notice(proto::entry::Notice { text: words }),
             other => panic!("{other}"),

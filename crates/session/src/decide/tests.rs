@@ -16,7 +16,7 @@ fn run(name: &str) -> RunId {
 
 fn letter(class: Class, name: &str) -> Letter {
     let body = match class {
-        Class::Control => Body::Abort(Abort { reason: Reason::User, run: None }),
+        Class::Control => Body::Abort(Abort { reason: Reason::User, run: None, wave: None }),
         Class::Steer | Class::Request => Body::Prompt(Prompt::text("hello")),
     };
     Letter {
@@ -82,6 +82,7 @@ fn settled(call: &str) -> Entry {
         ends_turn: false,
         shutdown: None,
         loads: Vec::new(),
+        wrote: Vec::new(),
     })
 }
 
@@ -103,7 +104,7 @@ fn check(log: &[Entry], mail: &[(Class, &str)], expected: Next) {
     let view = View::of(log.iter().zip(1..).map(|(entry, seq)| (seq, entry)));
     let mut inbox = Inbox::default();
     inbox.extend(mail.iter().zip(1..).map(|((class, name), at)| (at, letter(*class, name))));
-    let limits = Limits { steps: Some(3), context: 1000, spent: false };
+    let limits = Limits { steps: Some(3), context: 1000, spent: false, stopped: false };
     assert_eq!(decide(&view, &inbox, &limits), expected, "after {log:?} with {mail:?}");
 }
 
@@ -279,7 +280,7 @@ proptest! {
         for (entry, seq) in log[cut..].iter().zip(cut as u64 + 1..) {
             parts.apply(seq, entry);
         }
-        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500, spent: false });
+        let (inbox, limits) = (Inbox::default(), Limits { steps: Some(5), context: 500, spent: false, stopped: false });
         prop_assert_eq!(decide(&whole, &inbox, &limits), decide(&parts, &inbox, &limits));
     }
 

@@ -1,11 +1,12 @@
 //! Mail (C3) and the formal questions agents put to each other (C6): whom an address means, what may be said, and the
 //! letters that say it. Nothing is written here: whoever asked commits the letters.
 
+use crate::chain::{Chain, Counts};
 use crate::courier::{self, Policy, Route, Undelivered};
 use crate::directory::Guard;
-use crate::now;
 use crate::runtime::{Arriving, Inner};
-use proto::letter::{Abort, Answer, AskReply, Prompt, Provenance, Reason, Sender, Shutdown};
+use crate::{now, stop};
+use proto::letter::{Answer, AskReply, Prompt, Provenance, Reason, Report, Sender, Shutdown};
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
 use rules::access::Act;
@@ -23,7 +24,7 @@ const WIDEST: usize = 10_000;
 /// The most sessions of other trees that a list of peers shows.
 const PEERS: usize = 100;
 /// Words that cannot be names: they mean something else as an address.
-const RESERVED: [&str; 6] = ["main", "current", "global", "unknown", "fork", "person"];
+const RESERVED: [&str; 8] = ["main", "current", "global", "unknown", "fork", "person", "lead", "team-lead"];
 
 /// Who writes.
 pub(crate) struct Author<'a> {
@@ -33,7 +34,8 @@ pub(crate) struct Author<'a> {
     pub(crate) tree: Option<&'a Session>,
     /// Letters' ids are made from this: the same call never writes twice.
     pub(crate) id: &'a str,
-    pub(crate) hops: u32,
+    /// Where its run stands in a chain of messages.
+    pub(crate) chain: &'a Chain,
     /// Whom names meant when they were last heard of.
     pub(crate) known: &'a BTreeMap<String, SessionId>,
     /// The open question whether the author may be shut down.
@@ -51,10 +53,6 @@ pub(crate) struct Outgoing {
 
 impl Inner {
     pub(crate) async fn write_mail(&self, author: &Author<'_>, mail: &Mail) -> Result<Outgoing, Error> {
-        if author.hops >= self.limits.hops {
-            let why = format!("this message has come through {} sessions (`limits.hops`)", author.hops);
-            return Err(Error::new(Code::LimitHops, why).hint("answer whoever asked instead of passing it on"));
-        }
         match &mail.say {
             Say::Text(text) => self.write_text(author, mail, text).await,
             Say::Shutdown { reason, force } => {
@@ -86,18 +84,23 @@ impl Inner {
         let mut out = Outgoing::default();
         for target in targets {
             let to = self.address(author, &target);
-            let refused = self.refusal(author, &target);
-            let (state, reason) = match &refused {
-                None => (MailState::Queued, None),
-                Some(why) => (MailState::Refused, Some(why.clone())),
+            let counts = match author.chain.next(&target.id, &self.limits) {
+                Err(error) if mail.to != "*" => return Err(error),
+                counts => counts.map_err(|error| error.message),
             };
-            let letter = self.text_letter(author, &target, mail, &wrapped(&from, mail.summary.as_deref(), text));
-            let message_id = refused.is_none().then(|| letter.id.to_string());
+            let counts = counts.and_then(|counts| self.refusal(author, &target).map_or(Ok(counts), Err));
+            let (message_id, state, reason) = match counts {
+                Err(why) => (None, MailState::Refused, Some(why)),
+                Ok(counts) => {
+                    let text = wrapped(&from, mail.summary.as_deref(), text);
+                    let letter = self.text_letter(author, &target, mail, &text, counts);
+                    let id = letter.id.to_string();
+                    // Room was looked for above: a commit must not fail over somebody else's full inbox.
+                    out.post.push(Post { letter, person: false, queue: None });
+                    (Some(id), MailState::Queued, None)
+                }
+            };
             out.mailed.receipts.push(MailReceipt { to, session_id: Some(target.id), message_id, state, reason });
-            if refused.is_none() {
-                // Room was looked for above: a commit must not fail over somebody else's full inbox.
-                out.post.push(Post { letter, person: false, queue: None });
-            }
         }
         Ok(out)
     }
@@ -115,6 +118,7 @@ impl Inner {
         if guard.is_boxed() {
             return Err(Guard::nothing(Act::Send, &mail.to));
         }
+        let hops = author.chain.forwarded(&self.limits)?;
         let message = DeliverInput {
             id: LetterId::derived("mail_", author.id).to_string(),
             to,
@@ -123,7 +127,7 @@ impl Inner {
             socket: None,
             message: text.to_owned(),
             summary: mail.summary.clone(),
-            hops: author.hops + 1,
+            hops,
         };
         let mut out = Outgoing::default();
         // What waits for the same address goes first.
@@ -161,8 +165,8 @@ impl Inner {
         if message.hops > self.limits.hops {
             return Err(Error::new(Code::LimitHops, "the message has come through too many sessions (`limits.hops`)"));
         }
-        let known = BTreeMap::new();
-        let author = Author { session: None, tree: None, id: "", hops: 0, known: &known, asked: None };
+        let (known, chain) = (BTreeMap::new(), Chain::default());
+        let author = Author { session: None, tree: None, id: "", chain: &chain, known: &known, asked: None };
         let target = self.one(&author, message.to.trim()).await?;
         let fits = ids::is_valid(&message.id) && message.id.len() <= ids::MAX_FOREIGN;
         let id = fits
@@ -224,11 +228,15 @@ impl Inner {
         None
     }
 
-    fn text_letter(&self, author: &Author<'_>, target: &Session, mail: &Mail, text: &str) -> Letter {
+    /// A message. The run that it opens reports its end to the author, unless it is itself an answer.
+    fn text_letter(&self, author: &Author<'_>, target: &Session, mail: &Mail, text: &str, counts: Counts) -> Letter {
         let mut letter = self.letter(author, "mail_", target, Class::Steer, Body::Prompt(Prompt::text(text)));
         if let Some(from) = &mut letter.provenance {
             from.notify_when_idle = mail.notify_when_idle && author.session.is_some();
+            counts.stamp(from);
         }
+        let asker = author.session.filter(|_| !counts.answers());
+        letter.report = asker.map(|own| Report { session: own.id.clone(), call: None, late: false });
         letter
     }
 
@@ -247,7 +255,7 @@ impl Inner {
                 source_session_id: own.map(|own| own.id.clone()),
                 source_name: own.and_then(|own| own.name.clone()),
                 source_tool: Some("send_message".into()),
-                hops: author.hops + 1,
+                hops: author.chain.hops + 1,
                 ..Provenance::default()
             }),
             conversation: None,
@@ -306,6 +314,13 @@ impl Inner {
                 None => return self.find(to, None).await,
             };
             return self.session(&root).await;
+        }
+        if matches!(to, "lead" | "team-lead")
+            && let Some(own) = author.session
+        {
+            let none =
+                || Error::not_found("you have no lead: the user started you").hint("your answer reaches the user");
+            return self.session(own.parent.as_ref().ok_or_else(none)?).await;
         }
         let named = match author.tree {
             Some(own) => self.named(author, &own.root, to).await?,
@@ -420,11 +435,10 @@ impl Inner {
         if force {
             let below = self.store.busy_below(&target.id, WIDEST).await?;
             for id in std::iter::once(&target.id).chain(&below) {
-                let Some(row) = self.store.session(id).await? else { continue };
-                let body = Body::Abort(Abort { reason: Reason::Shutdown, run: None });
-                let letter = self.letter(author, "end_", &row, Class::Control, body);
-                out.mailed.receipts.extend((id == &target.id).then(|| receipt(&letter.id)));
-                out.post.push(Post { letter, person: false, queue: None });
+                let from = author.session.map_or(Sender::Person, |own| Sender::Session { id: own.id.clone() });
+                let post = stop::letter(author.id, id, from, Reason::Shutdown);
+                out.mailed.receipts.extend((id == &target.id).then(|| receipt(&post.letter.id)));
+                out.post.push(post);
             }
             return Ok(out);
         }
@@ -514,8 +528,9 @@ impl Inner {
 
     /// Live sessions that somebody may write to: their own tree first.
     pub(crate) async fn peers(&self, own: Option<&Arc<Session>>, local: bool) -> Result<Vec<PeerRow>, Error> {
-        let known = BTreeMap::new();
-        let author = Author { session: own, tree: own.map(|own| &**own), id: "", hops: 0, known: &known, asked: None };
+        let (known, chain) = (BTreeMap::new(), Chain::default());
+        let author =
+            Author { session: own, tree: own.map(|own| &**own), id: "", chain: &chain, known: &known, asked: None };
         let mut peers = Vec::new();
         let tree = if own.is_some() { self.everybody(&author).await? } else { Vec::new() };
         peers.extend(tree.iter().map(|row| self.peer(&author, row, Place::Tree)));

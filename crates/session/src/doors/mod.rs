@@ -13,6 +13,7 @@ mod tenants;
 
 pub(crate) use spawner::{Order, new_row};
 
+use crate::chain::Chain;
 use crate::directory::{Directory, Guard};
 use crate::runtime::Inner;
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ use proto::letter::Purse;
 use proto::letter::Shutdown;
 use proto::message::History;
 use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, PeerRow, SessionInfo, StatusReport};
-use proto::{Action, Body, CallId, Error, RunId, SessionId};
+use proto::{Action, Body, CallId, Class, Error, RunId, SessionId};
 use rules::Policy;
 use rules::mode::Mode;
 use std::collections::BTreeMap;
@@ -38,8 +39,8 @@ pub(crate) struct Caller {
     pub(crate) sandboxed: bool,
     /// How far its commands reach.
     pub(crate) reach: tools::sandbox::Reach,
-    /// How many sessions came before it in a chain of messages.
-    pub(crate) hops: u32,
+    /// Where it stands in a chain of messages.
+    pub(crate) chain: Chain,
     /// The run whose purse pays for what it causes.
     pub(crate) purse: Option<RunId>,
     pub(crate) mode: Mode,
@@ -58,6 +59,12 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// The sessions that get a message.
+    pub(crate) fn written_to(&self) -> Vec<SessionId> {
+        let message = |post: &&Post| post.letter.class != Class::Control && matches!(post.letter.body, Body::Prompt(_));
+        self.post.iter().filter(message).map(|post| post.letter.to.clone()).collect()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.post.is_empty() && self.send.is_empty()
     }
@@ -138,6 +145,6 @@ impl tools::Directory for Doors {
 }
 
 /// An id made from two others must stay within the length of an id.
-fn short(session: &SessionId) -> &str {
+pub(crate) fn short(session: &SessionId) -> &str {
     session.as_str().strip_prefix(SessionId::PREFIX).unwrap_or(session.as_str())
 }

@@ -1,12 +1,13 @@
 //! The office: letters from one session to another, checked in the order of the contract (S6).
 
 use super::mail::Author;
-use super::{Doors, conversation, short};
+use super::{Doors, conversation};
+use crate::chain::Counts;
 use crate::directory::Guard;
 use crate::hooks::{Happening, On, Scene};
-use crate::{brake, now};
+use crate::{brake, now, stop};
 use async_trait::async_trait;
-use proto::letter::{Abort, Prompt, Provenance, Reason, Report, Sender};
+use proto::letter::{Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
 use rules::access::{Act, explain};
 use store::{Find, Post, Session};
@@ -29,12 +30,12 @@ impl Office for Doors {
         if message.spoken {
             guard.check(&target, Act::Control, &key).map_err(unsent(told))?;
         }
-        self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
+        let counts = self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
         self.check_load(&target).map_err(unsent(Some(key.clone())))?;
         if let Some(text) = self.hooked(&key, &message.text).await.map_err(unsent(Some(key.clone())))? {
             message.text = text;
         }
-        let post = self.post(&run, &target, &message);
+        let post = self.post(&run, &target, &message, counts);
         self.prepare(|effects| effects.post.push(post));
         Ok(Sent { run, session: target.id, key })
     }
@@ -51,7 +52,7 @@ impl Office for Doors {
             session: Some(&caller.row),
             tree: Some(&caller.row),
             id: self.call.as_str(),
-            hops: caller.hops,
+            chain: &caller.chain,
             known: &caller.known,
             asked: caller.asked.as_deref(),
         };
@@ -79,10 +80,9 @@ impl Office for Doors {
             return Ok(false);
         }
         for session in std::iter::once(child).chain(&below) {
-            let id = LetterId::derived("kill_", &format!("{}_{}", self.call, short(session)));
-            let letter =
-                self.letter(id, session, Class::Control, Body::Abort(Abort { reason: Reason::Parent, run: None }));
-            self.prepare(|effects| effects.post.push(Post { letter, person: false, queue: None }));
+            let from = Sender::Session { id: self.caller.row.id.clone() };
+            let post = stop::letter(self.call.as_str(), session, from, Reason::Parent);
+            self.prepare(|effects| effects.post.push(post));
         }
         Ok(true)
     }
@@ -164,17 +164,11 @@ impl Doors {
     }
 
     /// Chains of messages end somewhere, and nobody waits in a circle.
-    async fn check_chain(&self, target: &Session, message: &Message) -> Result<(), Error> {
-        if self.caller.hops >= self.rt.limits.hops {
-            let why = format!(
-                "this message has come through {} sessions, which is the limit (`limits.hops`)",
-                self.caller.hops
-            );
-            return Err(Error::new(Code::LimitHops, why));
-        }
+    async fn check_chain(&self, target: &Session, message: &Message) -> Result<Counts, Error> {
+        let counts = self.caller.chain.next(&target.id, &self.rt.limits)?;
         let own = &self.caller.row.id;
         if message.wait.is_zero() {
-            return Ok(());
+            return Ok(counts);
         }
         if &target.id == own || self.rt.store.waits_for(&target.id, own).await? {
             return Err(Error::new(
@@ -183,7 +177,7 @@ impl Doors {
             )
             .hint("send with timeoutSeconds 0, or answer first"));
         }
-        Ok(())
+        Ok(counts)
     }
 
     /// Neither more than a receiver can hold, nor more than a sender may pour out. Looked at last, so that what is refused
@@ -195,7 +189,7 @@ impl Doors {
         self.rt.brake.pass(brake::MESSAGES, &self.caller.row.id, None, now())
     }
 
-    fn post(&self, run: &RunId, target: &Session, message: &Message) -> Post {
+    fn post(&self, run: &RunId, target: &Session, message: &Message, counts: Counts) -> Post {
         let own = &self.caller.row;
         let waits = !message.wait.is_zero();
         // What is announced comes back as a turn of the conversation; a reply that is late, as a letter.
@@ -208,11 +202,14 @@ impl Doors {
         let talk = (message.delivery == Delivery::Announce && target.id != own.id && !message.spoken)
             .then(|| conversation::begin(run, own, target, message, self.rt.ping_pong));
         let body = Prompt { spoken: message.spoken, ..Prompt::text(&message.text) };
-        let letter = Letter {
+        let mut letter = Letter {
             conversation: talk,
             report,
             ..self.letter(run.letter(), &target.id, Class::Request, Body::Prompt(body))
         };
+        if let Some(provenance) = &mut letter.provenance {
+            counts.stamp(provenance);
+        }
         Post { letter, person: false, queue: Some(self.rt.limits.queue) }
     }
 
@@ -227,8 +224,9 @@ impl Doors {
             provenance: Some(Provenance {
                 kind: "inter_session".into(),
                 source_session_key: Some(own.key.clone()),
+                source_session_id: Some(own.id.clone()),
                 source_tool: Some("sessions_send".into()),
-                hops: self.caller.hops + 1,
+                hops: self.caller.chain.hops + 1,
                 ..Provenance::default()
             }),
             conversation: None,

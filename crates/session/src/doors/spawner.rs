@@ -65,7 +65,7 @@ impl Spawner for Doors {
             letter: LetterId::derived("run_", self.call.as_str()),
             call: request.waits.then_some(&self.call),
             from: Sender::Session { id: self.caller.row.id.clone() },
-            hops: self.caller.hops,
+            hops: self.caller.chain.hops,
             purse: self.caller.purse.as_ref(),
             planned: &self.planned,
         };
@@ -127,8 +127,10 @@ impl Inner {
             provenance: Some(Provenance {
                 kind: "inter_session".into(),
                 source_session_key: Some(order.parent.key.clone()),
+                source_session_id: Some(order.parent.id.clone()),
                 source_tool: Some(request.tool.to_owned()).filter(|tool| !tool.is_empty()),
                 hops: order.hops,
+                asker_hops: Some(order.hops),
                 ..Provenance::default()
             }),
             conversation: None,

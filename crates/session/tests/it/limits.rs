@@ -29,7 +29,8 @@ pub(crate) async fn results(world: &World, session: &SessionId) -> Vec<Value> {
 
 #[tokio::test]
 async fn two_sessions_that_answer_each_other_come_to_an_end() {
-    let world = World::new(|received| {
+    let limits = config::Limits { exchanges: 20, ..config::Limits::default() };
+    let world = World::with(limits, BTreeMap::new(), |received| {
         let user = received.last("user").unwrap();
         let again = user == "start" || user.contains("pong");
         match (again, step(received)) {
@@ -47,9 +48,10 @@ async fn two_sessions_that_answer_each_other_come_to_an_end() {
     for _ in 0..1_000 {
         let told = results(&world, &a.session.id).await;
         if told.last().is_some_and(|last| last["code"] == "limit_hops") {
-            assert_eq!(told.len(), 9, "eight messages, and one that is refused");
-            assert!(told[..8].iter().all(|result| result["status"] == "sent"), "{told:?}");
-            assert!(told[8]["runId"].is_string() && told[8]["sessionKey"].is_string());
+            assert_eq!(told.len(), 11, "ten messages with their answers, and one that is refused");
+            assert!(told[..10].iter().all(|result| result["status"] == "sent"), "{told:?}");
+            assert!(told[10]["runId"].is_string() && told[10]["sessionKey"].is_string());
+            assert!(told[10]["error"].as_str().is_some_and(|why| why.contains("limits.exchanges")), "{told:?}");
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -199,7 +199,7 @@ async fn an_agent_that_a_person_stopped_stays_stopped_until_a_person_writes() {
     let posted = world.prompt("go").await;
     world.end_of(&posted.run).await;
     let scout = named(&world, &posted.session.id, "scout").await;
-    assert!(world.rt.abort(&scout.id, None).await.unwrap());
+    assert!(!world.rt.abort(&scout.id, None).await.unwrap().is_empty());
     until(&world, &scout.id, |row| row.status == Status::Killed && row.stopped).await;
     let write = world.send(convoke_session::Target::Session(posted.session.id.clone()), "write").await;
     world.end(&write.run).await;

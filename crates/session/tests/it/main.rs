@@ -16,6 +16,7 @@ mod pauses;
 mod questions;
 mod retire;
 mod summaries;
+mod team;
 mod titles;
 mod todo;
 mod tool_search;

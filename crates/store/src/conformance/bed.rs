@@ -201,7 +201,7 @@ pub(super) fn request(to: &Session) -> Post {
 
 pub(super) fn control(to: &Session) -> Post {
     let mut post = prompt(to, Class::Control);
-    post.letter.body = Body::Abort(Abort { reason: Reason::User, run: None });
+    post.letter.body = Body::Abort(Abort { reason: Reason::User, run: None, wave: None });
     post
 }
 

@@ -344,7 +344,9 @@ impl Follow {
         }
         self.output.note("stopping; once more to leave at once");
         let input = AbortInput { reference: self.session.to_string(), run_id: None };
-        self.client.call::<ChatAbort>(input).await.map(drop)
+        let stopped = self.client.call::<ChatAbort>(input).await?;
+        self.output.note(&crate::commands::kill::told(&stopped, false));
+        Ok(())
     }
 
     /// Prints the last line.

@@ -1,0 +1,188 @@
+//! A team that a person leads: stopped as a whole, continued by mail, with counts that are right.
+
+use crate::turns::step;
+use crate::world::World;
+use proto::entry::Entry;
+use proto::letter::{Abort, Reason, Sender};
+use proto::{Body, Class, Letter, LetterId, SessionId, Status};
+use serde_json::{Value, json};
+use std::time::Duration;
+use store::{Mail, Post, Session};
+use testkit::{Gate, Received, Reply};
+
+fn user(received: &Received) -> String {
+    received.last("user").unwrap_or_default()
+}
+
+fn launch(name: &str, prompt: &str) -> (&'static str, Value) {
+    ("agent", json!({"description": "a piece of work", "prompt": prompt, "subagent_type": "general", "name": name}))
+}
+
+fn mail(to: &str, message: &str) -> (&'static str, Value) {
+    ("send_message", json!({"to": to, "message": message}))
+}
+
+async fn inputs(world: &World, session: &SessionId) -> Vec<String> {
+    let text = |entry: Entry| match entry {
+        Entry::Input(input) => Some(serde_json::to_string(&input.parts).unwrap()),
+        _ => None,
+    };
+    world.log(session).await.into_iter().filter_map(text).collect()
+}
+
+async fn tree(world: &World, root: &SessionId) -> Vec<Session> {
+    world.store.tree(root, 100).await.unwrap()
+}
+
+/// Waits until a tree is what the test needs; bounded, and polls what is stored.
+async fn until(world: &World, root: &SessionId, fits: impl Fn(&[Session]) -> bool) -> Vec<Session> {
+    for _ in 0..2000 {
+        let rows = tree(world, root).await;
+        if fits(&rows) {
+            return rows;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never came to that: {:#?}", tree(world, root).await);
+}
+
+fn quiet(rows: &[Session]) -> bool {
+    rows.iter().all(|row| !row.status.is_busy() && row.pending == 0)
+}
+
+#[tokio::test]
+async fn a_stop_of_an_idle_lead_reaches_everything_below_and_starts_nothing() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let world = World::new(move |received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([launch("writer", "write"), launch("tester", "test"), launch("docs", "document")]),
+        ("go", _) => Reply::text("launched"),
+        ("write" | "test" | "document", _) => Reply::text("too late").gated(held.clone()),
+        (text, _) => Reply::text(format!("woken by: {text}")),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end_of(&posted.run).await;
+    let root = &posted.session.id;
+    until(&world, root, |rows| rows.iter().filter(|row| row.status == Status::Running).count() == 3).await;
+    let lead = world.store.session(root).await.unwrap().unwrap();
+    assert!(!lead.status.is_busy(), "the lead is idle: {}", lead.status.as_str());
+
+    let stopped = world.rt.abort(root, None).await.unwrap();
+    let mut names: Vec<_> = stopped.iter().filter_map(|row| row.name.as_deref()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["docs", "tester", "writer"]);
+    let rows = until(&world, root, quiet).await;
+    assert!(rows.iter().filter(|row| row.name.is_some()).all(|row| row.status == Status::Killed), "{rows:#?}");
+    // Their ends are in the lead's log, and no model was asked about them.
+    let told = inputs(&world, root).await;
+    assert_eq!(told.iter().filter(|text| text.contains("was stopped (killed)")).count(), 3, "{told:?}");
+    assert!(!world.transcript(root).await.contains("woken by"), "{}", world.transcript(root).await);
+    assert_eq!(world.rt.abort(root, None).await.unwrap().len(), 0, "a quiet tree has nothing to stop");
+
+    // A person's word starts it again.
+    let again = world.send(convoke_session::Target::Session(root.clone()), "and now?").await;
+    world.end(&again.run).await;
+    assert!(world.transcript(root).await.contains("woken by: and now?"));
+}
+
+#[tokio::test]
+async fn a_stop_reaches_what_was_started_after_the_look() {
+    let mut rules = std::collections::BTreeMap::new();
+    let spawns = config::Agent { permission: permit("task"), ..config::Agent::default() };
+    rules.insert("general".to_owned(), spawns);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let mut world = World::with(config::Limits::default(), rules, move |received| {
+        match (user(received).as_str(), step(received)) {
+            ("go", 0) => Reply::calls([launch("middle", "pass it on")]),
+            ("pass it on", 0) => Reply::calls([launch("leaf", "work")]),
+            ("work", _) => Reply::text("too late").gated(held.clone()),
+            _ => Reply::text("ok"),
+        }
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end_of(&posted.run).await;
+    let root = &posted.session.id;
+    let rows = until(&world, root, |rows| rows.iter().any(|row| row.name.as_deref() == Some("leaf"))).await;
+    let middle = rows.iter().find(|row| row.name.as_deref() == Some("middle")).unwrap();
+    // Only the one in the middle gets the letter, as if the leaf had not been there when the wave was posted.
+    let letter = Letter {
+        id: LetterId::new(),
+        to: middle.id.clone(),
+        from: Sender::Person,
+        class: Class::Control,
+        body: Body::Abort(Abort { reason: Reason::User, run: None, wave: Some("w1".into()) }),
+        provenance: None,
+        conversation: None,
+        report: None,
+        expires: None,
+    };
+    let post = vec![Post { letter, person: false, queue: None }];
+    world.store.deliver(Mail { post, ..Mail::default() }).await.unwrap();
+    world.restart().await;
+    let rows = until(&world, root, quiet).await;
+    let leaf = rows.iter().find(|row| row.name.as_deref() == Some("leaf")).unwrap();
+    assert_eq!(leaf.status, Status::Killed);
+}
+
+fn permit(permission: &str) -> Vec<proto::Rule> {
+    vec![proto::Rule::new(permission, "*", proto::Action::Allow)]
+}
+
+#[tokio::test]
+async fn the_second_answer_of_a_finished_agent_comes_back_once() {
+    let world = World::new(|received| match (user(received), step(received)) {
+        (text, 0) if text == "go" => Reply::calls([launch("scout", "look around")]),
+        (text, 0) if text == "again" => Reply::calls([mail("scout", "and the cellar?")]),
+        (text, _) if text.contains("cellar") && text.starts_with("<cross") => Reply::text("the cellar is dry"),
+        (text, _) if text == "look around" => Reply::text("the house is empty"),
+        _ => Reply::text("noted"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let again = world.send(convoke_session::Target::Session(posted.session.id.clone()), "again").await;
+    world.end(&again.run).await;
+    let told = inputs(&world, &posted.session.id).await;
+    let ends: Vec<_> = told.iter().filter(|text| text.contains("<agent-result>")).collect();
+    assert_eq!(ends.len(), 2, "{told:#?}");
+    assert!(ends[1].contains("the cellar is dry") && ends[1].contains("`scout`"), "{}", ends[1]);
+    // The report is no message to answer: nothing went back to the scout.
+    let scout = tree(&world, &posted.session.id).await.into_iter().find(|row| row.name.is_some()).unwrap();
+    assert_eq!(inputs(&world, &scout.id).await.len(), 2);
+}
+
+#[tokio::test]
+async fn an_agent_that_answered_by_mail_does_not_report_as_well() {
+    let world = World::new(|received| match (user(received), step(received)) {
+        (text, 0) if text == "go" => Reply::calls([launch("scout", "look around")]),
+        (text, 0) if text == "again" => Reply::calls([mail("scout", "and the cellar?")]),
+        (text, 0) if text.contains("cellar") && text.starts_with("<cross") => Reply::calls([mail("lead", "it is dry")]),
+        (text, 0) if text.contains("cellar") => Reply::calls([mail("main", "it is dry")]),
+        _ => Reply::text("noted"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let again = world.send(convoke_session::Target::Session(posted.session.id.clone()), "again").await;
+    world.end(&again.run).await;
+    let told = inputs(&world, &posted.session.id).await;
+    assert_eq!(told.iter().filter(|text| text.contains("it is dry")).count(), 1, "{told:#?}");
+    assert_eq!(told.iter().filter(|text| text.contains("<agent-result>")).count(), 1, "{told:#?}");
+}
+
+#[tokio::test]
+async fn a_childs_usage_includes_its_last_model_call() {
+    let world = World::new(|received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([launch("scout", "look")]),
+        ("look", _) => Reply::text("seen").usage(70, 7),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let told = inputs(&world, &posted.session.id).await;
+    assert!(told[1].contains(" 77 tokens"), "{}", told[1]);
+}
