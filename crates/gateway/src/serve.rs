@@ -134,11 +134,13 @@ async fn resume(gateway: Gateway) {
 
 async fn exit_when_idle(gateway: Gateway, activity: Activity, after: Duration) {
     loop {
-        if gateway.runtime.busy() > 0 {
+        // Mail that waits for another gateway is work: no other process would deliver it.
+        let works = || gateway.runtime.busy() > 0 || gateway.runtime.has_mail();
+        if works() {
             activity.touch();
         }
         let idle = activity.idle();
-        if idle >= after && gateway.runtime.busy() == 0 {
+        if idle >= after && !works() {
             tracing::info!("nothing to do: the gateway ends");
             return gateway.stop();
         }

@@ -1,8 +1,8 @@
 //! Mail to sessions of other gateways (C5).
 //!
 //! A message is taken over at once when the other side answers: then its receipt is the other side's own. When it does
-//! not, the message goes into the outbox with the commit of whoever wrote it, and is taken over later, in order, until
-//! the other side has it. The other side takes each once, by its id.
+//! not, the message goes into the outbox with the commit of whoever wrote it, and is taken over later, in order for each
+//! address, until the other side has it. Each gateway is tried by itself, with pauses of its own. The other side takes each once, by its id.
 
 use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::now;
@@ -10,11 +10,14 @@ use crate::runtime::Inner;
 use async_trait::async_trait;
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow};
 use proto::{Error, Millis};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use store::{Mail, Parcel};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 /// What becomes of mail from another gateway.
 pub use config::Inbound as Policy;
@@ -23,8 +26,12 @@ pub use config::Inbound as Policy;
 const PATIENCE: Millis = 24 * 3600 * 1000;
 /// Between two tries: at first, and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// What one look into the outbox takes.
-const LOT: usize = 500;
+/// Messages to one address that are read at once; each has at most 1 MiB.
+const LOT: usize = 8;
+/// Addresses that one look into the outbox finds.
+const MOST_ADDRESSES: usize = 10_000;
+/// Gateways that are tried at once. Each try holds a connection and a few messages.
+const AT_ONCE: usize = 64;
 
 /// Takes mail to other gateways. Knows sockets and networks, which nobody else here does.
 #[async_trait]
@@ -83,46 +90,158 @@ impl Courier for Nowhere {
     }
 }
 
+/// Tells the courier of mail, and others whether there may be some.
+pub(crate) struct Outbox {
+    hint: Notify,
+    /// Grows with each letter that was put into the outbox.
+    posted: AtomicU64,
+    /// What `posted` was when the outbox was last seen empty.
+    empty_at: AtomicU64,
+}
+
+impl Default for Outbox {
+    /// Not looked into yet, so there may be mail.
+    fn default() -> Self {
+        Self { hint: Notify::new(), posted: AtomicU64::new(1), empty_at: AtomicU64::new(0) }
+    }
+}
+
+impl Outbox {
+    /// Something was put into it.
+    pub(crate) fn posted(&self) {
+        self.posted.fetch_add(1, Ordering::SeqCst);
+        self.hint.notify_one();
+    }
+
+    /// Something may have to be delivered still.
+    pub(crate) fn has_mail(&self) -> bool {
+        self.empty_at.load(Ordering::SeqCst) != self.posted.load(Ordering::SeqCst)
+    }
+}
+
+/// Who takes mail over: one gateway, whatever its sessions. It waits for nobody but itself, so that one that is dead or
+/// slow holds up no other.
+#[derive(Default)]
+struct Lane {
+    busy: bool,
+    /// Since its last failure.
+    pause: Duration,
+    /// Not before then.
+    due: Option<Instant>,
+}
+
+impl Lane {
+    fn is_due(&self) -> bool {
+        !self.busy && self.due.is_none_or(|due| due <= Instant::now())
+    }
+
+    /// A round is over.
+    fn rest(&mut self, stuck: bool) {
+        self.busy = false;
+        self.pause = if stuck { (self.pause * 2).clamp(PAUSE.0, PAUSE.1) } else { Duration::ZERO };
+        self.due = stuck.then(|| Instant::now() + self.pause);
+    }
+}
+
+/// Everything of an address but the session.
+fn lane_of(address: &str) -> String {
+    match route(address) {
+        Some((Route::Socket(socket), _)) => format!("uds:{}", socket.display()),
+        Some((Route::Bridge(Some(peer)), _)) => format!("bridge:{peer}"),
+        // Any of several: each address is looked for by itself.
+        Some((Route::Bridge(None), _)) | None => address.to_owned(),
+    }
+}
+
 impl Inner {
     /// Takes over what waits in the outbox, for as long as the gateway runs.
     pub(crate) async fn carry_mail(self: Arc<Self>) {
-        let mut pause = PAUSE.0;
+        let mut lanes: HashMap<String, Lane> = HashMap::new();
+        let mut rounds = JoinSet::new();
         loop {
-            let waiting = match self.carry_lot().await {
-                Ok(waiting) => waiting,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot look into the outbox");
-                    true
-                }
-            };
-            pause = if waiting { (pause * 2).min(PAUSE.1) } else { PAUSE.0 };
+            self.start_rounds(&mut lanes, &mut rounds).await;
+            let resting = lanes.values().filter(|lane| !lane.busy).filter_map(|lane| lane.due).min();
+            let next = resting.unwrap_or_else(|| Instant::now() + PAUSE.1);
             tokio::select! {
                 () = self.stop_token().cancelled() => return,
-                () = self.outbox.notified() => {}
-                () = tokio::time::sleep(pause), if waiting => {}
+                () = self.outbox.hint.notified() => {}
+                Some(round) = rounds.join_next(), if !rounds.is_empty() => {
+                    // A round that panicked is not known by its name; its lane is looked at anew.
+                    match round {
+                        Ok((name, stuck)) => drop(lanes.get_mut(&name).map(|lane: &mut Lane| lane.rest(stuck))),
+                        Err(_) => lanes.values_mut().for_each(|lane| lane.rest(true)),
+                    }
+                }
+                () = tokio::time::sleep_until(next.into()), if self.outbox.has_mail() => {}
             }
         }
     }
 
-    /// True when something has to be tried again.
-    async fn carry_lot(self: &Arc<Self>) -> Result<bool, store::Error> {
-        let mut stuck: HashSet<String> = HashSet::new();
-        for parcel in self.store.outbox(LOT).await? {
-            // What comes after a message to the same address does not overtake it.
-            if stuck.contains(&parcel.address) || self.stop_token().is_cancelled() {
-                continue;
+    /// Starts a round for every gateway that has mail and is due.
+    async fn start_rounds(self: &Arc<Self>, lanes: &mut HashMap<String, Lane>, rounds: &mut JoinSet<(String, bool)>) {
+        let before = self.outbox.posted.load(Ordering::SeqCst);
+        let addresses = match self.store.outbox_addresses(MOST_ADDRESSES).await {
+            Ok(addresses) => addresses,
+            Err(error) => return tracing::warn!(%error, "cannot look into the outbox"),
+        };
+        if addresses.is_empty() {
+            self.outbox.empty_at.store(before, Ordering::SeqCst);
+        }
+        let mut waiting: HashMap<String, Vec<String>> = HashMap::new();
+        for address in addresses {
+            waiting.entry(lane_of(&address)).or_default().push(address);
+        }
+        lanes.retain(|name, lane| lane.busy || waiting.contains_key(name));
+        for (name, addresses) in waiting {
+            if rounds.len() >= AT_ONCE {
+                return;
             }
-            match self.carry(&parcel).await {
-                Ok(None) => self.settle(&parcel, None).await?,
-                Ok(Some(why)) => self.settle(&parcel, Some(&why)).await?,
-                Err(why) if now() - parcel.posted > PATIENCE => self.settle(&parcel, Some(&why)).await?,
-                Err(why) => {
-                    tracing::debug!(address = parcel.address, why, "mail has to wait");
-                    stuck.insert(parcel.address);
+            let lane = lanes.entry(name.clone()).or_default();
+            if lane.is_due() {
+                lane.busy = true;
+                let office = Arc::clone(self);
+                rounds.spawn(async move {
+                    let stuck = office.carry_all(&addresses).await.unwrap_or_else(|error| {
+                        tracing::warn!(%error, "cannot look into the outbox");
+                        true
+                    });
+                    (name, stuck)
+                });
+            }
+        }
+    }
+
+    /// Takes over what waits for addresses of one gateway. True when something has to be tried again.
+    async fn carry_all(self: &Arc<Self>, addresses: &[String]) -> Result<bool, store::Error> {
+        let mut stuck = false;
+        for address in addresses {
+            stuck |= self.carry_to(address).await?;
+        }
+        Ok(stuck)
+    }
+
+    /// In order: what comes after a message to the same address does not overtake it. True when one has to be tried again.
+    async fn carry_to(self: &Arc<Self>, address: &str) -> Result<bool, store::Error> {
+        loop {
+            let lot = self.store.outbox(address, LOT).await?;
+            if lot.is_empty() {
+                return Ok(false);
+            }
+            for parcel in lot {
+                if self.stop_token().is_cancelled() {
+                    return Ok(true);
+                }
+                match self.carry(&parcel).await {
+                    Ok(None) => self.settle(&parcel, None).await?,
+                    Ok(Some(why)) => self.settle(&parcel, Some(&why)).await?,
+                    Err(why) if now() - parcel.posted > PATIENCE => self.settle(&parcel, Some(&why)).await?,
+                    Err(why) => {
+                        tracing::debug!(address, why, "mail has to wait");
+                        return Ok(true);
+                    }
                 }
             }
         }
-        Ok(!stuck.is_empty())
     }
 
     /// `Ok(Some)` says why it will never be there, `Err` why it is not there yet.

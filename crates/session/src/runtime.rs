@@ -122,8 +122,7 @@ pub(crate) struct Inner {
     actors: TaskTracker,
     stop: CancellationToken,
     pub(crate) courier: Arc<dyn Courier>,
-    /// Something waits in the outbox.
-    pub(crate) outbox: tokio::sync::Notify,
+    pub(crate) outbox: crate::courier::Outbox,
     pub(crate) jobs: Jobs,
 }
 
@@ -209,7 +208,7 @@ impl Runtime {
             actors: TaskTracker::new(),
             stop: CancellationToken::new(),
             courier: deps.courier,
-            outbox: tokio::sync::Notify::new(),
+            outbox: crate::courier::Outbox::default(),
             jobs: Jobs::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -583,7 +582,7 @@ impl Runtime {
         let receipts = self.inner.store.deliver(mail).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         if leaves {
-            self.inner.outbox.notify_one();
+            self.inner.outbox.posted();
         }
         Ok(out.mailed)
     }
@@ -724,6 +723,11 @@ impl Runtime {
     /// Sessions with something under way, and commands in the background.
     pub fn busy(&self) -> usize {
         self.inner.registry.counts().1 + self.inner.jobs.running()
+    }
+
+    /// Mail to other gateways may have to be delivered still.
+    pub fn has_mail(&self) -> bool {
+        self.inner.outbox.has_mail()
     }
 
     /// Sessions in memory.

@@ -69,8 +69,11 @@ pub trait Store: Send + Sync {
     /// Letters kept back for a person, newest first.
     async fn held(&self, query: &HeldQuery) -> Result<Vec<Held>, Error>;
 
-    /// Mail that waits for other gateways, oldest first.
-    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error>;
+    /// The addresses on other gateways that mail waits for, the one with the oldest first.
+    async fn outbox_addresses(&self, limit: usize) -> Result<Vec<String>, Error>;
+
+    /// Mail that waits for one address, oldest first.
+    async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error>;
 
     /// Letters from session to session, newest first.
     async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;

@@ -240,3 +240,28 @@ fn gateways_that_know_each_other_exchange_mail_over_tls_while_one_restarts() {
     let peers = here.convoke(&["peers", "--json"]).code(0).json().to_string();
     assert!(peers.contains(&format!("bridge:there/{desk}")) && peers.contains("remote"), "{peers}");
 }
+
+#[test]
+fn an_idle_gateway_with_mail_to_deliver_stays_and_delivers_it() {
+    let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+    let path = run.path().join("away.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let (tried, tries) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // Somebody is there and hangs up, each time.
+        for stream in listener.incoming() {
+            drop(stream);
+            if tried.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    let here = House::new(run.path(), TempHome::bare(), &["--no-tcp", "--idle-exit", "200ms"]);
+    let (_, sent) = here.call("send_message", &json!({"to": format!("uds:{}", path.display()), "message": "hello"}));
+    assert_eq!(sent["receipts"][0]["state"], json!("queued"), "{sent}");
+    // It goes on trying long after an idle gateway would have left.
+    let sent = Instant::now();
+    while sent.elapsed() < Duration::from_secs(2) {
+        tries.recv_timeout(Duration::from_secs(20)).expect("another try");
+    }
+}

@@ -364,7 +364,7 @@ impl Actor {
         self.tell_waiters(&moved);
         committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {
-            self.rt.outbox.notify_one();
+            self.rt.outbox.posted();
         }
         news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {

@@ -131,7 +131,7 @@ impl Inner {
         };
         let mut out = Outgoing::default();
         // What waits for the same address goes first.
-        let waits = self.store.outbox(1000).await?.iter().any(|parcel| parcel.address == mail.to);
+        let waits = !self.store.outbox(&mail.to, 1).await?.is_empty();
         let carried = if waits { None } else { Some(self.courier.carry(route, &message, true).await) };
         match carried {
             Some(Ok(receipt)) => out.mailed.receipts.push(MailReceipt { to: mail.to.clone(), ..receipt }),

@@ -12,6 +12,7 @@ mod letters;
 mod limits;
 mod live;
 mod mail;
+mod outbox;
 mod pauses;
 mod questions;
 mod retire;

@@ -1,7 +1,8 @@
 //! A whole runtime for one test: a real store, a scripted model at the HTTP edge, a small project to work in.
 
 use async_trait::async_trait;
-use convoke_session::{Agents, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
+use convoke_session::courier::Nowhere;
+use convoke_session::{Agents, Courier, Deps, Hub, NewPrompt, NewSession, Posted, Runtime, Target};
 use llm::{Configured, Endpoint, Wire};
 use proto::entry::{Entry, ReplyPart};
 use proto::letter::{AskReply, InputPart};
@@ -27,6 +28,7 @@ pub(crate) struct World {
     sight: Value,
     pub(crate) hooks: config::Hooks,
     pub(crate) processes: Arc<dyn Processes>,
+    courier: Arc<dyn Courier>,
 }
 
 /// These tests start no processes; the reaper has tests of its own.
@@ -78,9 +80,10 @@ impl World {
         let fake = Arc::new(FakeModel::scripted(script));
         let repo = Arc::new(RepoDir::new());
         let sight = json!({ "default": "all" });
-        let set = Set { limits: &limits, agents: &agents, hooks: &hooks, sight: &sight };
+        let courier: Arc<dyn Courier> = Arc::new(Nowhere);
+        let set = Set { limits: &limits, agents: &agents, hooks: &hooks, sight: &sight, courier: &courier };
         let rt = runtime(&store, &hub, &fake, &processes, &set);
-        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight }
+        Self { rt, hub, store, fake, repo, limits, agents, hooks, processes, sight, courier }
     }
 
     /// Another visibility for one act, from the next gateway on, which takes over at once.
@@ -89,10 +92,16 @@ impl World {
         self.restart().await;
     }
 
+    /// Other gateways, from the next gateway on, which takes over at once.
+    pub(crate) async fn neighbours(&mut self, courier: Arc<dyn Courier>) {
+        self.courier = courier;
+        self.restart().await;
+    }
+
     /// A runtime over the same store.
     fn again(&self) -> Runtime {
-        let Self { store, hub, fake, limits, agents, hooks, processes, sight, .. } = self;
-        runtime(store, hub, fake, processes, &Set { limits, agents, hooks, sight })
+        let Self { store, hub, fake, limits, agents, hooks, processes, sight, courier, .. } = self;
+        runtime(store, hub, fake, processes, &Set { limits, agents, hooks, sight, courier })
     }
 
     /// The gateway stops in mid-work and a new one takes over: same store, nothing else.
@@ -210,6 +219,7 @@ struct Set<'a> {
     agents: &'a BTreeMap<String, config::Agent>,
     hooks: &'a config::Hooks,
     sight: &'a Value,
+    courier: &'a Arc<dyn Courier>,
 }
 
 fn runtime(
@@ -219,7 +229,7 @@ fn runtime(
     processes: &Arc<dyn Processes>,
     set: &Set<'_>,
 ) -> Runtime {
-    let Set { limits, agents, hooks, sight } = *set;
+    let Set { limits, agents, hooks, sight, courier } = *set;
     let limits_of_all = llm::Limits { context: 1_000_000, output: 1000 };
     let on = |wire: Wire, base_url: String| Configured::new(wire.provider(Endpoint::at(base_url)), limits_of_all);
     let one_at_a_time = Endpoint { concurrency: Some(1), ..Endpoint::at(fake.base_url()) };
@@ -264,7 +274,7 @@ fn runtime(
         outputs: std::env::temp_dir().join("convoke-test-outputs"),
         journal: journal(),
         search: config::Search::default(),
-        courier: Arc::new(convoke_session::courier::Nowhere),
+        courier: courier.clone(),
         between: convoke_session::Between {
             access: rules::access::Settings::read(&serde_json::json!({
                 "tools": { "sessions": { "visibility": sight }, "agentToAgent": { "enabled": true, "allow": ["*"] } },

@@ -228,12 +228,14 @@ pub async fn a_watcher_finds_what_a_letter_became(bed: Bed) {
     assert_eq!(bed.store.cursor_before(&LetterId::new()).await.unwrap(), newest);
 }
 
+const OFFICE: &str = "bridge:office/main";
+
 pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
     let session = bed.root("a").await;
     let parcel = |name: &str, sender: Option<&SessionId>| Parcel {
         id: LetterId::parse(name).unwrap(),
         sender: sender.cloned(),
-        address: "bridge:office/main".into(),
+        address: OFFICE.into(),
         posted: 3,
         body: "hello".into(),
     };
@@ -242,12 +244,20 @@ pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
     // The same one again is the same one.
     let mail = Mail { send: vec![second.clone(), first.clone()], ..Mail::default() };
     bed.store.deliver(mail).await.unwrap();
-    assert_eq!(bed.store.outbox(10).await.unwrap(), [first.clone(), second.clone()]);
-    assert_eq!(bed.store.outbox(1).await.unwrap(), std::slice::from_ref(&first));
+    assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(bed.store.outbox(OFFICE, 1).await.unwrap(), std::slice::from_ref(&first));
     bed.store.deliver(Mail { sent: vec![first.id.clone()], ..Mail::default() }).await.unwrap();
-    assert_eq!(bed.store.outbox(10).await.unwrap(), [second]);
+    assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap(), [second]);
     // A commit that is refused sends nothing.
     let refused = bed.commit(&session, Batch { send: vec![first], expect_unread: Some(7), ..Batch::default() }).await;
     assert!(matches!(refused, Err(Error::Unread(_))));
-    assert_eq!(bed.store.outbox(10).await.unwrap().len(), 1);
+    assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap().len(), 1);
+    // Each address has its own order, however much waits for another.
+    let cellar = |name: &str| Parcel { address: "bridge:cellar/main".into(), ..parcel(name, None) };
+    let mail = Mail { send: vec![cellar("mail_3"), parcel("mail_4", None), cellar("mail_5")], ..Mail::default() };
+    bed.store.deliver(mail).await.unwrap();
+    assert_eq!(bed.store.outbox_addresses(10).await.unwrap(), [OFFICE, "bridge:cellar/main"]);
+    assert_eq!(bed.store.outbox_addresses(1).await.unwrap(), [OFFICE]);
+    assert_eq!(bed.store.outbox("bridge:cellar/main", 1).await.unwrap(), [cellar("mail_3")]);
+    assert!(bed.store.outbox("bridge:attic/main", 10).await.unwrap().is_empty());
 }

@@ -263,8 +263,19 @@ impl Store for Memory {
         })
     }
 
-    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
-        self.read(|state| Ok(state.outbox.rows().values().take(limit).cloned().collect()))
+    async fn outbox_addresses(&self, limit: usize) -> Result<Vec<String>, Error> {
+        self.read(|state| {
+            let mut seen = std::collections::HashSet::new();
+            let addresses = state.outbox.rows().values().map(|parcel| &parcel.address);
+            Ok(addresses.filter(|address| seen.insert(address.as_str())).take(limit).cloned().collect())
+        })
+    }
+
+    async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error> {
+        self.read(|state| {
+            let there = state.outbox.rows().values().filter(|parcel| parcel.address == address);
+            Ok(there.take(limit).cloned().collect())
+        })
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

@@ -204,8 +204,13 @@ impl Store for Sqlite {
         self.readers.read(move |db| purses::chain(db, &run)).await
     }
 
-    async fn outbox(&self, limit: usize) -> Result<Vec<Parcel>, Error> {
-        self.readers.read(move |db| read::outbox(db, limit)).await
+    async fn outbox_addresses(&self, limit: usize) -> Result<Vec<String>, Error> {
+        self.readers.read(move |db| read::outbox_addresses(db, limit)).await
+    }
+
+    async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error> {
+        let address = address.to_owned();
+        self.readers.read(move |db| read::outbox(db, &address, limit)).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

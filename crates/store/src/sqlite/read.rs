@@ -417,9 +417,14 @@ pub(super) fn cursor(connection: &Connection) -> Result<u64> {
     Ok(cursor.unwrap_or(0) as u64)
 }
 
-pub(super) fn outbox(connection: &Connection, limit: usize) -> Result<Vec<Parcel>> {
-    let sql = "SELECT id, sender, address, posted, body FROM outbox ORDER BY n LIMIT ?1";
-    all(connection, sql, [most(limit)], |row| {
+pub(super) fn outbox_addresses(connection: &Connection, limit: usize) -> Result<Vec<String>> {
+    let sql = "SELECT address FROM outbox GROUP BY address ORDER BY min(n) LIMIT ?1";
+    all(connection, sql, [most(limit)], |row| Ok(row.get(0)?))
+}
+
+pub(super) fn outbox(connection: &Connection, address: &str, limit: usize) -> Result<Vec<Parcel>> {
+    let sql = "SELECT id, sender, address, posted, body FROM outbox WHERE address = ?1 ORDER BY n LIMIT ?2";
+    all(connection, sql, params![address, most(limit)], |row| {
         Ok(Parcel {
             id: from_word(text(row, 0)?)?,
             sender: row.get::<_, Option<String>>(1)?.as_deref().map(session_id).transpose()?,
