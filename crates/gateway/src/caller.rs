@@ -11,18 +11,23 @@ use tokio_util::sync::CancellationToken;
 
 tokio::task_local! {
     /// Who makes the call that is being answered, for the few methods that answer differently.
-    static CALLING: Option<Arc<str>>;
+    static CALLING: Caller;
 }
 
 /// The name of the token behind the call that is being answered; none for the owner of this gateway, and for a call that
 /// was made inside the process.
 pub(crate) fn calling() -> Option<Arc<str>> {
-    CALLING.try_with(Clone::clone).ok().flatten()
+    CALLING.try_with(|caller| caller.token.clone()).ok().flatten()
+}
+
+/// Whether the call that is being answered may use this scope too. A call that was made inside the process may.
+pub(crate) fn calling_may(scope: Scope) -> bool {
+    CALLING.try_with(|caller| caller.require(scope).is_ok()).unwrap_or(true)
 }
 
 /// Answers a call in the name of whoever made it.
 pub(crate) async fn in_the_name_of<T>(caller: &Caller, answer: impl Future<Output = T>) -> T {
-    CALLING.scope(caller.token().cloned(), answer).await
+    CALLING.scope(caller.clone(), answer).await
 }
 
 /// Proof that a door has let somebody in.
@@ -54,11 +59,6 @@ impl Caller {
         let name = name(scope);
         Err(Error::new(Code::ForbiddenScope, format!("this token may not do that: it lacks the scope `{name}`"))
             .hint(format!("make one that may: convoke token add NAME --scope {name}")))
-    }
-
-    /// The name of the token they came in with: none for the owner of this gateway.
-    pub(crate) fn token(&self) -> Option<&Arc<str>> {
-        self.token.as_ref()
     }
 
     /// Cancelled when the token ends: whatever it opened is to be closed.

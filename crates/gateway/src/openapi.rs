@@ -90,11 +90,13 @@ fn responses(own: Value) -> Value {
 fn method(row: &Row, generator: &mut SchemaGenerator) -> Value {
     let (input, output) = ((row.input)(generator).to_value(), (row.output)(generator).to_value());
     let about = row.about.trim();
+    let raised = |(field, scope): &(&str, Scope)| format!(" `{field}` also needs `{}`.", name(*scope));
+    let raised: String = row.raised.iter().map(raised).collect();
     json!({
         "operationId": row.name,
         "summary": about,
         "tags": [row.name.split('.').next().unwrap_or(row.name)],
-        "description": format!("{about} Needs the scope `{}`.", name(row.scope)),
+        "description": format!("{about} Needs the scope `{}`.{raised}", name(row.scope)),
         "requestBody": { "required": true, "content": { "application/json": { "schema": input } } },
         "responses": responses(json!({
             "description": "Done",

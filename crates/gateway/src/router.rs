@@ -76,16 +76,17 @@ async fn read(request: Request) -> Result<Bytes, Error> {
 /// Answers one call of somebody who may make it. A caller that hangs up ends its own reading, but not a change half
 /// done: the letter may be posted and nobody woken.
 pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body: Bytes) -> Result<Vec<u8>, Error> {
-    let scope = TABLE.iter().find(|row| row.name == method).map(|row| row.scope);
-    if let Some(scope) = scope {
-        caller.require(scope)?;
-    }
-    if scope == Some(Scope::Read) {
-        return in_the_name_of(caller, dispatch(&gateway, &method, &body)).await;
-    }
-    let tracker = gateway.changing.clone();
+    let only_reads = TABLE.iter().any(|row| row.name == method && row.scope == Scope::Read);
     let caller = caller.clone();
-    let task = tracker.spawn(async move { in_the_name_of(&caller, dispatch(&gateway, &method, &body)).await });
+    let tracker = gateway.changing.clone();
+    let answer = async move {
+        let permit = |scope| caller.require(scope);
+        in_the_name_of(&caller, dispatch(&gateway, &method, &body, &permit)).await
+    };
+    if only_reads {
+        return answer.await;
+    }
+    let task = tracker.spawn(answer);
     task.await.unwrap_or_else(|error| Err(Error::internal(format!("the call broke: {error}"))))
 }
 

@@ -416,6 +416,9 @@ pub struct Undo {
     pub files: bool,
     /// What was said.
     pub conversation: bool,
+    /// The permission mode stays as it is: the caller may not widen permissions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_mode: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

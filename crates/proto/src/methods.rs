@@ -1,8 +1,8 @@
 //! The table of methods: everything a person or an agent can do, with typed input and output, declared once.
 //!
 //! Every door serves this table and every client speaks it. A row names a method, the type that stands for it, its
-//! input, its output and the scope it needs; [`Handle`] is how a gateway answers one. [`dispatch`] asks for all of them,
-//! so a row that nobody answers does not compile.
+//! input, its output and the scope it needs, and the fields that need another scope as well; [`Handle`] is how a gateway
+//! answers one. [`dispatch`] asks for all of them, so a row that nobody answers does not compile.
 
 use crate::letter::AskReply;
 use crate::message::History;
@@ -59,12 +59,21 @@ pub struct Row {
     pub name: &'static str,
     pub about: &'static str,
     pub scope: Scope,
+    /// Fields that need another scope as well, by their names in JSON.
+    pub raised: &'static [(&'static str, Scope)],
     pub input: fn(&mut SchemaGenerator) -> Schema,
     pub output: fn(&mut SchemaGenerator) -> Schema,
 }
 
+/// Whether a caller has a scope. It says why not.
+pub type Permit<'a> = &'a (dyn Fn(Scope) -> Result<(), Error> + Sync);
+
 macro_rules! methods {
-    ($($(#[doc = $about:literal])+ $name:literal $method:ident($input:ty) -> $output:ty, $scope:ident;)*) => {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:literal $method:ident($input:ty) -> $output:ty, $scope:ident
+        $(, $raised:ident for $field:ident as $shown:literal if $given:path)?;
+    )*) => {
         $(
             $(#[doc = $about])+
             pub struct $method;
@@ -82,19 +91,26 @@ macro_rules! methods {
             name: $name,
             about: concat!($($about),+),
             scope: Scope::$scope,
+            raised: &[$(($shown, Scope::$raised))?],
             input: |generator| generator.subschema_for::<$input>(),
             output: |generator| generator.subschema_for::<$output>(),
         }),*];
 
-        /// Decodes, answers and encodes one call. A name that is not in the table is `not_found`.
-        pub async fn dispatch<G>(gateway: &G, name: &str, input: &[u8]) -> Result<Vec<u8>, Error>
+        /// Decodes, answers and encodes one call, if `permit` grants the scopes that its method and its fields need. A
+        /// name that is not in the table is `not_found`.
+        pub async fn dispatch<G>(gateway: &G, name: &str, input: &[u8], permit: Permit<'_>) -> Result<Vec<u8>, Error>
         where
             G: Sync $(+ Handle<$method>)*,
         {
             match name {
                 $($name => {
+                    permit(Scope::$scope)?;
+                    let input = decode::<$input>(input)?;
+                    $(if $given(&input.$field) {
+                        permit(Scope::$raised)?;
+                    })?
                     // Boxed, or every call would carry the room that the largest method needs.
-                    let output = Box::pin(Handle::<$method>::handle(gateway, decode::<$input>(input)?)).await?;
+                    let output = Box::pin(Handle::<$method>::handle(gateway, input)).await?;
                     serde_json::to_vec(&output).map_err(|e| Error::internal(e.to_string()))
                 })*
                 other => Err(unknown(other)),
@@ -115,9 +131,9 @@ methods! {
     /// A root session and all below it.
     "sessions.tree" SessionsTree(TreeInput) -> TreeOutput, Read;
     /// A session without a run.
-    "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write;
+    "sessions.create" SessionsCreate(CreateInput) -> SessionInfo, Write, Approve for permission as "permission" if has_rules;
     /// Changes a session: its title, the agent or the model of its next step; `paused` lets it take letters and start nothing.
-    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write;
+    "sessions.patch" SessionsPatch(PatchInput) -> SessionInfo, Write, Approve for permission as "permission" if Option::is_some;
     /// A session that shares history with another one up to an entry.
     "sessions.fork" SessionsFork(ForkInput) -> SessionInfo, Write;
     /// Sums a session up to make room in its context: a run that does nothing else, or a part of the one under way.
@@ -137,7 +153,7 @@ methods! {
     /// Stops and hides a session with all below it, and gives its key and label back. Nothing is purged.
     "sessions.delete" SessionsDelete(RetireInput) -> Retired, Write;
     /// A request: starts a run of its own, in a new session unless one is named.
-    "agent" Agent(AgentInput) -> Accepted, Write;
+    "agent" Agent(AgentInput) -> Accepted, Write, Approve for permission_mode as "permissionMode" if Option::is_some;
     /// Waits for a run's end; `timeout` means only that the wait ended.
     "agent.wait" AgentWait(WaitInput) -> Waited, Read;
     /// A person's text: a request when the session is idle; when it is busy, `queue` says what becomes of it.
@@ -163,7 +179,7 @@ methods! {
     /// Waits until children are done.
     "subagents.wait" SubagentsWait(ChildrenWait) -> ListOutput, Read;
     /// Mail to an agent by name, to a session, or to everybody in a tree.
-    "messages.send" MessagesSend(MailInput) -> MailOutput, Write;
+    "messages.send" MessagesSend(MailInput) -> MailOutput, Write, Approve for message as "message.type: plan_approval_response" if answers_a_plan;
     /// Mail between sessions, and what is held for a person to decide; newest first.
     "messages.list" MessagesList(MessagesInput) -> MessagesOutput, Read;
     /// Lets a held message in.
@@ -216,6 +232,15 @@ methods! {
     "worktrees.remove" WorktreesRemove(WorktreeRemoval) -> WorktreeRemoved, Write;
     /// Ends the gateway: at once when nothing is busy, else only with `force`.
     "gateway.stop" GatewayStop(StopInput) -> Done, Admin;
+}
+
+fn has_rules(rules: &[Rule]) -> bool {
+    !rules.is_empty()
+}
+
+/// The answer to a plan answers a permission request, and any other one that it names.
+fn answers_a_plan(message: &Value) -> bool {
+    message["type"] == "plan_approval_response"
 }
 
 /// Reads an input. No input at all is an empty one; a field that is not known is told apart from one that is mistyped.
@@ -1269,6 +1294,44 @@ mod tests {
     fn an_unknown_method_is_told_with_the_nearest_ones() {
         assert_eq!(unknown("session.list").hint.as_deref(), Some("did you mean `sessions.list`?"));
         assert!(unknown("chat.wave").hint.is_some_and(|hint| hint.contains("chat.send")));
+    }
+
+    /// A new field is added to the list of harmless ones here, or gets a scope in the table.
+    #[test]
+    fn a_field_that_widens_permissions_needs_a_scope_of_its_own() {
+        // An agent is harmless: a caller with the scope `write` can start a session with it anyway.
+        const HARMLESS: &str = "sessionId key label ref newestIn agentId kinds limit activeMinutes messageLimit cursor \
+            spawnedBy model thinking title idempotencyKey seq instructions message sessionKey files runId timeoutMs \
+            tree queue paused includeTools before after task parent runTimeoutSeconds mode timeoutSeconds any to session \
+            summary state reason id from name socket hops local states owner number description blockedBy version \
+            addBlockedBy note cwd path what discardChanges force tool args input";
+        let harmless: Vec<&str> = HARMLESS.split_whitespace().collect();
+        // All of the method needs the scope.
+        let whole = |row: &Row| matches!(row.scope, Scope::Approve | Scope::Admin);
+        let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+        for row in TABLE.iter().filter(|row| !whole(row)) {
+            let schema = (row.input)(&mut generator).to_value();
+            let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+            let fields = generator.definitions()[name]["properties"].as_object().cloned().unwrap_or_default();
+            for field in fields.keys() {
+                let raised = row.raised.iter().any(|(raised, _)| raised.split('.').next() == Some(field));
+                let read = row.scope == Scope::Read;
+                assert!(raised || read || harmless.contains(&field.as_str()), "`{field}` of `{}`", row.name);
+            }
+            for (raised, _) in row.raised {
+                let field = raised.split('.').next().unwrap_or_default();
+                assert!(fields.contains_key(field), "`{}` has no `{field}`", row.name);
+            }
+        }
+        let raised: Vec<_> =
+            TABLE.iter().flat_map(|row| row.raised.iter().map(|(field, _)| (row.name, *field))).collect();
+        let expected = [
+            ("sessions.create", "permission"),
+            ("sessions.patch", "permission"),
+            ("agent", "permissionMode"),
+            ("messages.send", "message.type: plan_approval_response"),
+        ];
+        assert_eq!(raised, expected);
     }
 
     #[test]

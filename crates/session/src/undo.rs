@@ -132,7 +132,7 @@ fn back(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> 
     let by = if wish.files { calls(after()) } else { HashSet::new() };
     // As it was before the first switch that is undone.
     let mode = after().filter(stands).filter_map(|stored| switch(stored)?.mode_before.clone()).next();
-    Ok(Plan { entry, by, mode: mode.filter(|_| wish.conversation) })
+    Ok(Plan { entry, by, mode: mode.filter(|_| wish.conversation && !wish.keep_mode) })
 }
 
 fn forth(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error> {
@@ -170,7 +170,7 @@ fn forth(past: &Past<'_>, letter: &LetterId, wish: &Undo) -> Result<Plan, Error>
     }
     let by = if files { HashSet::from([undone.letter.to_string()]) } else { HashSet::new() };
     let mode = again().filter_map(|stored| switch(stored)?.mode.clone()).next_back();
-    Ok(Plan { entry, by, mode: mode.filter(|_| conversation) })
+    Ok(Plan { entry, by, mode: mode.filter(|_| conversation && !wish.keep_mode) })
 }
 
 /// The entry before the newest word of a person, or of whoever writes to a session that no person writes to.

@@ -1,9 +1,10 @@
 //! `sessions.undo` and `sessions.redo`.
 
 use crate::Gateway;
+use crate::caller::calling_may;
 use proto::entry::Undone;
 use proto::letter::Undo;
-use proto::methods::{Handle, RedoInput, SessionsRedo, SessionsUndo, Talked, UndoInput, UndoOutput, What};
+use proto::methods::{Handle, RedoInput, Scope, SessionsRedo, SessionsUndo, Talked, UndoInput, UndoOutput, What};
 use proto::{Error, SessionId};
 
 impl Handle<SessionsUndo> for Gateway {
@@ -24,6 +25,7 @@ impl Gateway {
     async fn take_back(&self, reference: &str, wish: Undo, key: Option<String>) -> Result<UndoOutput, Error> {
         let once = super::agent::chosen(key)?;
         let session = self.named(reference).await?.id;
+        let wish = Undo { keep_mode: !calling_may(Scope::Approve), ..wish };
         let undone = self.runtime.undo(&session, wish, once.as_deref()).await?;
         Ok(output(session, undone))
     }

@@ -336,6 +336,48 @@ async fn t16_a_token_that_reads_does_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_token_that_writes_widens_no_permission() {
+    let (world, site) = World::tcp().await;
+    let writer = bearer(&world.token("writer", &[Scope::Read, Scope::Write]));
+    let approver = bearer(&world.token("approver", &[Scope::Read, Scope::Write, Scope::Approve]));
+    let answer = site.ask("POST /rpc/sessions.create", &[&writer], br#"{"label":"it","permission":[]}"#).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let rule = r#"[{"permission":"bash","pattern":"*","action":"allow"}]"#;
+    for (method, input) in [
+        ("sessions.create", format!(r#"{{"permission":{rule}}}"#)),
+        ("sessions.patch", r#"{"ref":"it","permission":"auto"}"#.to_owned()),
+        ("sessions.patch", r#"{"ref":"it","permissionMode":"accept-edits","title":"x"}"#.to_owned()),
+        ("sessions.patch", r#"{"ref":"it","permissi\u006fn":"ask"}"#.to_owned()),
+        ("agent", r#"{"message":"x","permissionMode":"auto"}"#.to_owned()),
+        ("agent", r#"{"message":"x","sessionKey":"it","permissionMode":"ask"}"#.to_owned()),
+        (
+            "messages.send",
+            r#"{"to":"it","message":{"type":"plan_approval_response","request_id":"ask_1","approve":true}}"#.to_owned(),
+        ),
+        (
+            "messages.send",
+            r#"{"to":"it","message":{"type":"x","type":"plan_approval_response","request_id":"ask_1","approve":true}}"#
+                .to_owned(),
+        ),
+    ] {
+        let first = format!("POST /rpc/{method}");
+        let answer = site.ask(&first, &[&writer], input.as_bytes()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden_scope"), "{method} {input}");
+        assert!(answer.body.contains("approve"), "{}", answer.body);
+        let answer = site.ask(&first, &[&approver], input.as_bytes()).await;
+        assert_ne!(answer.status, 403, "{method} {input}: {}", answer.body);
+    }
+    for (method, input) in [
+        ("sessions.patch", r#"{"ref":"it","title":"x","permission":null}"#),
+        ("agent", r#"{"message":"x","sessionKey":"it","permissionMode":null}"#),
+        ("messages.send", r#"{"to":"it","message":"{\"type\":\"plan_approval_response\"}"}"#),
+    ] {
+        let answer = site.ask(&format!("POST /rpc/{method}"), &[&writer], input.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{method} {input}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
 async fn metrics_count_by_method_and_code() {
     let (_world, site) = World::tcp().await;
     let bearer = site.bearer();

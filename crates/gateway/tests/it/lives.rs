@@ -5,12 +5,12 @@ use proto::methods::dispatch;
 use serde_json::{Value, json};
 
 async fn call(world: &World, method: &str, input: Value) -> Value {
-    let answer = dispatch(&world.gateway, method, input.to_string().as_bytes()).await;
+    let answer = dispatch(&world.gateway, method, input.to_string().as_bytes(), &|_| Ok(())).await;
     serde_json::from_slice(&answer.unwrap_or_else(|error| panic!("{method}: {error:?}"))).unwrap()
 }
 
 async fn refused(world: &World, method: &str, input: Value) -> Value {
-    json!(dispatch(&world.gateway, method, input.to_string().as_bytes()).await.unwrap_err().code)
+    json!(dispatch(&world.gateway, method, input.to_string().as_bytes(), &|_| Ok(())).await.unwrap_err().code)
 }
 
 #[tokio::test]

@@ -91,7 +91,7 @@ impl Log {
     }
 }
 
-const BOTH: Undo = Undo { redo: false, to: None, files: true, conversation: true };
+const BOTH: Undo = Undo { redo: false, to: None, files: true, conversation: true, keep_mode: false };
 const FILES: Undo = Undo { conversation: false, ..BOTH };
 const TALK: Undo = Undo { files: false, ..BOTH };
 const REDO: Undo = Undo { redo: true, ..BOTH };

@@ -14,7 +14,7 @@ use testkit::{Gate, Received, Reply};
 use tools::files::Seen;
 use tools::journal::Journal;
 
-const BOTH: Undo = Undo { redo: false, to: None, files: true, conversation: true };
+const BOTH: Undo = Undo { redo: false, to: None, files: true, conversation: true, keep_mode: false };
 const FILES: Undo = Undo { conversation: false, ..BOTH };
 const REDO: Undo = Undo { redo: true, ..BOTH };
 
@@ -298,6 +298,8 @@ async fn a_permission_mode_comes_back_too() {
     assert_eq!(mode().await, "ask");
     world.undo(&session, REDO).await.unwrap();
     assert_eq!(mode().await, "plan");
+    world.undo(&session, Undo { keep_mode: true, ..BOTH }).await.unwrap();
+    assert_eq!(mode().await, "plan", "a caller that may not approve does not lead out of it");
 }
 
 #[tokio::test]
