@@ -29,6 +29,7 @@ mod sample;
 
 pub use list::{expand, unreachable};
 pub use policy::Policy;
+pub use web::{carried, must_be_named, tells_secrets};
 pub use wildcard::{matches, place};
 
 use proto::{Action, Rule};
@@ -83,7 +84,7 @@ pub fn evaluate<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Ver
 fn decide<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'r> {
     speaking_of(permission, sets)
         .rev()
-        .find(|(_, rule)| fits(permission, &rule.pattern, pattern))
+        .find(|(_, rule)| speaks(rule, permission, pattern))
         .map_or(Verdict::ASK, |(set, rule)| Verdict { action: rule.action, rule: Some(rule), source: Source::Set(set) })
 }
 
@@ -91,6 +92,13 @@ fn decide<'r>(permission: &str, pattern: &str, sets: &[&'r [Rule]]) -> Verdict<'
 fn stricter<'r>(held: Verdict<'r>, next: Verdict<'r>) -> Verdict<'r> {
     let strictness = |verdict: &Verdict| (verdict.action, !verdict.may_be_denied());
     if strictness(&next) < strictness(&held) { next } else { held }
+}
+
+/// Whether a rule about a permission says something about what is asked for. What has to be named, a wildcard denies,
+/// and neither allows nor asks about.
+fn speaks(rule: &Rule, permission: &str, asked: &str) -> bool {
+    let named = permission != web::PRIVATE || rule.action == Action::Deny || web::covers_host(&rule.pattern, asked);
+    named && fits(permission, &rule.pattern, asked)
 }
 
 /// Whether a rule's pattern takes what is asked for.
@@ -149,6 +157,34 @@ mod tests {
         check(defaults, "read deploy/.env", Ask);
         check(defaults, "read .env.local", Ask);
         check(defaults, "read .env.example", Allow);
+    }
+
+    #[test]
+    fn hosts_that_tell_secrets_are_allowed_by_name_alone() {
+        const DEFAULTS: &str = "allow * *\ndeny private_network *\n";
+        for wide in [
+            "allow * *",
+            "allow private_network *",
+            "ask private_network *",
+            "allow private_* 169.*",
+            "allow private_network 169.254.169.25?",
+            "allow private_network *.internal",
+            "allow private_network [*",
+        ] {
+            let list = format!("{DEFAULTS}{wide}");
+            for host in ["169.254.169.254", "[fe80::1]", "[::ffff:a9fe:a9fe]", "metadata.google.internal"] {
+                check(&list, &format!("private_network {host}"), Deny);
+            }
+        }
+        check(&format!("{DEFAULTS}allow private_network *"), "private_network localhost", Allow);
+        check(&format!("{DEFAULTS}allow private_network *"), "private_network 10.1.2.3", Allow);
+        let named = format!("{DEFAULTS}allow private_network 169.254.169.254\nallow private_network *");
+        check(&named, "private_network 169.254.169.254", Allow);
+        check(&named, "private_network 169.254.170.2", Deny);
+        check(&format!("{named}\ndeny private_network 169.*"), "private_network 169.254.169.254", Deny);
+        let policy = Policy { own: rules("ask private_network 169.254.169.254"), ..Policy::default() };
+        let always = rules("allow private_network *");
+        assert_eq!(policy.judge_after(&always, "private_network", "169.254.169.254").action, Ask);
     }
 
     #[test]

@@ -84,6 +84,37 @@ fn t23_a_proxy_of_the_environment_gets_nothing_to_see() {
 }
 
 #[test]
+fn a_wildcard_for_private_hosts_covers_none_that_tells_machines_their_secrets() {
+    for (how, extra) in
+        [("allow", &[][..]), ("ask", &["--ask", "allow"][..]), ("ask", &["--permission-mode", "auto"][..])]
+    {
+        let (page, _) = serve("the page");
+        let fetch = |url: &str| ("webfetch", json!({ "url": url, "timeout": 2 }));
+        let hosts = [
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[::ffff:169.254.169.254]/",
+            "http://0xa9fea9fe/",
+            "http://2852039166/",
+            "http://[64:ff9b::a9fe:a9fe]/",
+            "http://[fe80::1]/",
+            "http://[fd00:ec2::254]/",
+            "http://100.100.100.200/",
+            "http://metadata.google.internal/",
+            "http://METADATA.google.internal./",
+        ];
+        let model = obeys([fetch(&page)].into_iter().chain(hosts.iter().map(|url| fetch(url))).collect());
+        let world = world(model, json!({ "permission": { "private_network": how } }));
+        let words = ["run", "look it up"].iter().chain(extra).copied().collect::<Vec<_>>();
+        crate::Done::of(world.command(words).output().unwrap()).code(0);
+        let told = told(&world);
+        assert!(told[0].contains("the page"), "{how} {extra:?}: {told:#?}");
+        for (host, told) in hosts.iter().zip(&told[1..]) {
+            assert!(told.contains("private_network"), "{how} {extra:?} {host}: {told}");
+        }
+    }
+}
+
+#[test]
 fn t26_a_file_that_is_denied_is_denied_by_every_name() {
     let secret = tempfile::tempdir().unwrap();
     let secret = secret.path().canonicalize().unwrap();

@@ -42,6 +42,8 @@ pub(super) struct Ways<'a> {
     pub(super) is_public: fn(IpAddr) -> bool,
     /// What the rules say to an address that the first one leads to.
     pub(super) may: &'a (dyn Fn(&Url) -> Result<(), Error> + Send + Sync),
+    /// Whether a rule names an address that has to be named.
+    pub(super) is_named: &'a (dyn Fn(IpAddr) -> bool + Send + Sync),
 }
 
 pub(super) struct Page {
@@ -101,7 +103,11 @@ async fn addresses(url: &Url, asked: Option<&str>, ways: &Ways<'_>) -> Result<Ve
     };
     let allowed = asked == Some(host.to_string().as_str());
     let port = url.port_or_known_default().unwrap_or(80);
-    let open = found.iter().filter(|address| allowed || (ways.is_public)(**address));
+    // A name that was allowed may lead to where it could not be allowed by itself.
+    let named = |address: IpAddr| {
+        !rules::tells_secrets(address) || rules::must_be_named(&host.to_string()) || (ways.is_named)(address)
+    };
+    let open = found.iter().filter(|address| (ways.is_public)(**address) || (allowed && named(**address)));
     let open: Vec<SocketAddr> = open.map(|address| SocketAddr::new(*address, port)).collect();
     if open.is_empty() {
         let what = if found.is_empty() { "nowhere" } else { "inside this machine or its network" };

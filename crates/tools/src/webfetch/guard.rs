@@ -18,6 +18,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         (0 | 10 | 127 | 240..=255, ..)            // this network, private, loopback, reserved and broadcast
             | (100, 64..=127, _)                  // shared by a provider's customers
             | (169, 254, _)                       // link-local, where clouds tell secrets
+            | (168, 63, 129)                      // a cloud's own, in the open by its number
             | (172, 16..=31, _)
             | (192, 0, 0 | 2)                     // protocols, documentation
             | (192, 88, 99)                       // old relays
@@ -31,26 +32,24 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(inside) = inside(address) {
-        return is_public_v4(inside);
-    }
+    let inside = rules::carried(address).map(is_public_v4);
     let [first, second, ..] = address.segments();
     // Only this range is given out; documentation, tunnels and the rest of its odd corners are not.
-    (first & 0xe000) == 0x2000
+    let given_out = (first & 0xe000) == 0x2000
         && !(first == 0x2001 && second < 0x0200)
         && !(first == 0x2001 && second == 0x0db8)
-        && first != 0x3fff
+        && first != 0x3fff;
+    match inside {
+        Some(inside) => inside && (given_out || matches!(first, 0 | 0x64)),
+        None => given_out,
+    }
 }
 
-/// The old address that a new one carries: mapped, translated, or of a tunnel.
-fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let from = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match address.segments() {
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => Some(from(high, low)),
-        [0, 0, 0, 0, 0xffff, 0, high, low] => Some(from(high, low)),
-        [0x64, 0xff9b, _, _, _, _, high, low] => Some(from(high, low)),
-        [0x2002, high, low, ..] => Some(from(high, low)),
-        _ => None,
+/// The host that an address is, as rules name it.
+pub(super) fn host(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
     }
 }
 
@@ -104,6 +103,9 @@ mod tests {
             "http://１２７.0.0.1",
             "http://[2001:db8::1]",
             "http://[::7f00:1]",
+            "http://[2001:0:1:2:3:4:8000:fffe]",
+            "http://[2001:0:1:2:3:4:fefe:fefe]",
+            "http://[2606:4700::5efe:a00:1]",
         ] {
             let parsed = Url::parse(url).unwrap();
             assert!(is_private(&parsed.host().unwrap()), "{url}");

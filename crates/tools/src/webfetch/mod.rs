@@ -67,7 +67,8 @@ impl Tool for WebFetch {
         let url = fetch::address(&args.url).map_err(Error::tell)?;
         let limit = Duration::from_secs(args.timeout.unwrap_or(USUAL).clamp(1, LONGEST));
         let may = |url: &url::Url| files::permitted(&accesses(url.as_str()), cx);
-        let ways = Ways { names: &System, is_public: guard::is_public, may: &may };
+        let is_named = |address| cx.leave.has("private_network", &guard::host(address));
+        let ways = Ways { names: &System, is_public: guard::is_public, may: &may, is_named: &is_named };
         let page = tokio::select! {
             () = cx.cancel.cancelled() => return Err(Error::Cancelled),
             page = tokio::time::timeout(limit, fetch::get(url, &ways)) => page,

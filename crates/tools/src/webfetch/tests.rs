@@ -60,7 +60,17 @@ fn is_outside(address: IpAddr) -> bool {
 }
 
 async fn get(url: &str, names: &Flips) -> Result<fetch::Page, crate::Error> {
-    fetch::get(Url::parse(url).unwrap(), &Ways { names, is_public: is_outside, may: &|_| Ok(()) }).await
+    fetch::get(Url::parse(url).unwrap(), &Ways { names, is_public: is_outside, may: &|_| Ok(()), is_named: &|_| false })
+        .await
+}
+
+#[tokio::test]
+async fn a_private_name_that_was_allowed_does_not_lead_to_where_machines_are_told_secrets() {
+    for address in ["169.254.169.254", "100.100.100.200", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254"] {
+        let names = Flips(vec![address.parse().unwrap()], AtomicUsize::new(0));
+        let refused = get("http://printer/", &names).await.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("is not fetched from there"), "{address}: {refused}");
+    }
 }
 
 /// Leave for whatever is on one port.
