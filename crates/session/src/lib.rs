@@ -40,6 +40,7 @@ mod waiters;
 mod why;
 mod worktrees;
 
+pub use actor::may_read;
 pub use agents::{Agents, Profile, permissions};
 pub use board::Board;
 pub use courier::Courier;

@@ -12,6 +12,8 @@ pub(crate) struct Slots {
     gateway: Arc<Semaphore>,
     per_tree: usize,
     trees: Mutex<HashMap<SessionId, Weak<Semaphore>>>,
+    /// For steps that are given up if the gateway dies once more.
+    last_attempts: Arc<Semaphore>,
 }
 
 /// Permission to work; dropped, it goes to the next in line.
@@ -22,7 +24,18 @@ pub(crate) struct Slot {
 
 impl Slots {
     pub(crate) fn new(gateway: usize, per_tree: usize) -> Self {
-        Self { gateway: Arc::new(Semaphore::new(gateway.max(1))), per_tree: per_tree.max(1), trees: Mutex::default() }
+        Self {
+            gateway: Arc::new(Semaphore::new(gateway.max(1))),
+            per_tree: per_tree.max(1),
+            trees: Mutex::default(),
+            last_attempts: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Waits until no other step makes its last attempt.
+    pub(crate) fn last_attempt(&self) -> impl Future<Output = OwnedSemaphorePermit> + Send + 'static {
+        let last = self.last_attempts.clone();
+        async move { last.acquire_owned().await.expect("slots are never closed") }
     }
 
     /// The tree's own queue; kept by its awake sessions, gone with the last of them.

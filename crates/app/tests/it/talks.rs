@@ -129,6 +129,70 @@ fn a_late_reply_reaches_the_sender_across_a_kill() {
     assert_eq!(words(&world, "slow"), ["hello", "done thinking"]);
 }
 
+/// Any command that needs a gateway starts one.
+fn start_next(world: &World) {
+    world.convoke(["kill", "nobody-is-called-so"]);
+}
+
+#[test]
+fn a_prompt_that_waits_for_a_slot_survives_any_number_of_kills() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let model = FakeModel::scripted(move |_| Reply::text("fine").gated(held.clone()));
+    let home = TempHome::new(&model).config_json(json!({ "limits": { "gateway": 1 } }));
+    let world = World { model, home, repo: RepoDir::new() };
+    let runs: Vec<String> = (0..7)
+        .map(|n| {
+            let spawned = world.convoke(["spawn", "--json", &format!("prompt-{n}.")]).code(0).json();
+            spawned["runId"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    for n in 1..=6 {
+        world.model.wait_for_blocking(n);
+        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+        start_next(&world);
+    }
+    world.model.wait_for_blocking(7);
+    gate.open();
+    let mut given_up = 0;
+    for (n, run) in runs.iter().enumerate() {
+        let waited = world.convoke(["wait", run, "--json"]).json();
+        let said = format!("prompt-{n}.");
+        let asked = world.model.requests().iter().filter(|request| request.body().to_string().contains(&said)).count();
+        match waited["status"].as_str() {
+            Some("ok") => assert_eq!(waited["text"], "fine", "{waited}"),
+            _ => {
+                assert!(asked >= 3, "given up after {asked} requests: {waited}");
+                given_up += 1;
+            }
+        }
+    }
+    assert!(given_up <= 2, "six kills are two times three attempts: {given_up}");
+}
+
+#[test]
+fn what_runs_beside_a_step_that_kills_the_gateway_is_not_given_up_with_it() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let model = FakeModel::scripted(move |_| Reply::text("fine").gated(held.clone()));
+    let world = World { home: TempHome::new(&model), model, repo: RepoDir::new() };
+    let spawn = |n| world.convoke(["spawn", "--json", &format!("prompt-{n}.")]).code(0).json()["runId"].clone();
+    let runs: Vec<_> = (0..3).map(spawn).collect();
+    world.model.wait_for_blocking(3);
+    // All of them run whenever the gateway dies, until each has one attempt left. From then on one runs at a time.
+    for requests in [6, 9, 10, 11] {
+        kill_process(world.gateway_pid(), Signal::KILL).unwrap();
+        start_next(&world);
+        world.model.wait_for_blocking(requests);
+    }
+    gate.open();
+    let ended = |run: &Value| world.convoke(["wait", run.as_str().unwrap(), "--json"]).json();
+    let ends: Vec<_> = runs.iter().map(ended).collect();
+    let fine = ends.iter().filter(|end| end["status"] == "ok" && end["text"] == "fine").count();
+    assert_eq!(fine, 2, "only the one that ran when the gateway died for the fourth time: {ends:#?}");
+    assert_eq!(world.model.count(), 12);
+}
+
 #[test]
 fn a_budget_is_not_filled_up_by_a_kill() {
     let model = FakeModel::start();

@@ -24,7 +24,7 @@ impl Actor {
         };
         self.tried += 1;
         tracing::info!(session = %self.row.id, %error, tried = self.tried, ?wait, "asks the model again");
-        let row = RowChange { status: Some(Status::Retrying), ..RowChange::default() };
+        let row = RowChange { status: Some(Status::Retrying), attempts: self.uncounted(), ..RowChange::default() };
         self.commit(Batch { row, ..Batch::default() }).await?;
         let event = Event::Retry {
             session_id: self.row.id.clone(),

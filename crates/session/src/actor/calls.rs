@@ -1,5 +1,6 @@
 //! Calls: judged before they are stored, stored before they run, settled when their outcome is known.
 
+use super::attempts::Step;
 use super::hooked::Remark;
 use super::leave::{Leave, was_allowed};
 use super::stage::Stage;
@@ -9,6 +10,7 @@ use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::now;
 use crate::view::OpenState;
+use futures_util::future::BoxFuture;
 use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
 use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Question, Rule};
@@ -253,11 +255,13 @@ impl Actor {
         let (slot, gate, waits) = (self.slot.clone(), self.gate.clone(), tool.spec().waits);
         let (cancel, id, after) = (self.work.clone(), call.clone(), self.after_call(&call));
         let stage = Stage::new(&self.rt, &self.row, &call, &cx.live);
-        let task = self.tasks.spawn(async move {
+        let dropped = Called { call: call.clone(), result: Err(Error::Cancelled), effects: Effects::default(), ms: 0 };
+        // Calls that only wait take no slot and no place among those that run at once.
+        let room = async move { if waits { None } else { Some((gate.acquire_owned().await, slot.acquire().await)) } };
+        let work = async move |room: BoxFuture<'static, _>| {
             let begun = Instant::now();
             let run = async {
-                // Calls that only wait take no slot and no place among those that run at once.
-                let _room = if waits { None } else { Some((gate.acquire_owned().await, slot.acquire().await)) };
+                let _room = room.await;
                 tool.run(&input, &cx).await
             };
             let late = async {
@@ -276,8 +280,9 @@ impl Actor {
                 None => result,
             };
             Outcome::Called(Box::new(Called { call, result, effects: doors.effects(), ms }))
-        });
-        self.running.insert(task.id(), id);
+        };
+        let dropped = Outcome::Called(Box::new(dropped));
+        self.run_step(Step { call: Some(id), room: Box::pin(room), work, dropped });
     }
 
     /// Calls came back: results, or waits, with whatever they start or send, in one commit. When one of them cannot have

@@ -3,10 +3,12 @@
 //! Until that commit nothing has changed but that the wish is stored, so a crash anywhere in between leads to the same
 //! work again and to nothing twice.
 
+use super::attempts::Step;
 use super::runs::{Ending, keep};
 use super::{Actor, Outcome, Stop, Talk};
 use crate::compaction::{self, Standing, done};
 use crate::{fork, hidden};
+use futures_util::future::BoxFuture;
 use proto::entry::{Compaction, CompactionState, Stored};
 use proto::{Code, Entry, Usage};
 use rules::mode::Mode;
@@ -134,17 +136,19 @@ impl Actor {
         let (slot, cancel) = (self.slot.clone(), self.work.clone());
         self.no_longer_retrying().await?;
         self.thinking = true;
-        self.tasks.spawn(async move {
+        let asking = provider.clone();
+        let room = Box::pin(async move { (asking.admit().await, slot.acquire().await) });
+        let work = async move |room: BoxFuture<'static, _>| {
             let asked = async {
-                let _turn = provider.admit().await;
-                let _slot = slot.acquire().await;
+                let _room = room.await;
                 provider.stream(request, &mut |_| {}).await
             };
             tokio::select! {
                 said = asked => Outcome::Summed(Some(said)),
                 () = cancel.cancelled() => Outcome::Summed(None),
             }
-        });
+        };
+        self.run_step(Step { call: None, room, work, dropped: Outcome::Summed(None) });
         Ok(true)
     }
 

@@ -5,6 +5,7 @@
 //! person while it could be reading letters.
 
 mod again;
+mod attempts;
 mod calls;
 mod compact;
 mod control;
@@ -31,9 +32,11 @@ use crate::slots::SessionSlot;
 use crate::transcript::Transcript;
 use crate::view::View;
 use crate::{fork, now, registry::Registry};
+use attempts::Admitted;
 use calls::Called;
 use compact::Summing;
 use hooked::Weighed;
+pub use names::may_read;
 use proto::entry::Stored;
 use proto::letter::Report;
 use proto::{CallId, Entry, Event, RunId, SessionId, Status};
@@ -99,6 +102,8 @@ enum Outcome {
     Summed(Option<Result<llm::Reply, llm::Error>>),
     Weighed(Box<Weighed>),
     Called(Box<Called>),
+    /// A step that a crash cut off before has its room.
+    Admitted(Admitted),
 }
 
 pub(crate) struct Actor {
@@ -117,6 +122,10 @@ pub(crate) struct Actor {
     thinking: bool,
     /// How often the model call under way was made again.
     tried: u32,
+    /// The entry behind which a crash cut off what is made again now.
+    cut_off_at: Option<u64>,
+    /// The entry behind which an attempt was counted by this gateway.
+    counted_at: Option<u64>,
     /// A summary that is being written.
     summing: Option<Summing>,
     /// How often what is to be summed up was halved because it did not fit.
@@ -202,6 +211,8 @@ impl Actor {
             running: HashMap::new(),
             thinking: false,
             tried: 0,
+            cut_off_at: None,
+            counted_at: None,
             summing: None,
             squeezed: 0,
             work: CancellationToken::new(),
@@ -319,6 +330,10 @@ impl Actor {
                 Ok((_, Outcome::Greeted(stopped))) => self.greeted(stopped).await?,
                 Ok((_, Outcome::Said(said))) => self.said(said).await?,
                 Ok((_, Outcome::Summed(said))) => self.summed(said).await?,
+                Ok((id, Outcome::Admitted(admitted))) => {
+                    self.running.remove(&id);
+                    self.admitted(admitted).await?;
+                }
                 Ok((_, Outcome::Weighed(weighed))) => self.weighed(*weighed).await?,
                 Err(error) => called.extend(self.panicked(&error)),
             }

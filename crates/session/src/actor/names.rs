@@ -32,6 +32,14 @@ pub(super) fn others(policy: &Policy, worktree: &Path, permission: &str, pattern
     found
 }
 
+/// Whether rules allow a file of a project to be read, by whatever name they know it. A question counts as no.
+pub fn may_read(policy: &Policy, project: &Path, file: &Path) -> bool {
+    let name = tools::files::relative(file, project);
+    let mut names = others(policy, project, "read", &name);
+    names.push(name);
+    names.iter().all(|name| policy.judge("read", name).action == Action::Allow)
+}
+
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let same = |found: Metadata| (found.dev(), found.ino());
     std::fs::symlink_metadata(path).ok().map(same)

@@ -1,5 +1,6 @@
 //! Runs: opened by a letter, ended in one commit with the report of it, and picked up again after a crash.
 
+use super::attempts::ATTEMPTS;
 use super::calls::{asked_event, result};
 use super::control::wanted;
 use super::{Actor, Stop};
@@ -7,7 +8,7 @@ use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::doors::{charge, conversation};
 use crate::now;
 use crate::view::{Answering, Open};
-use proto::entry::{Ended, Finish, Input, Notice, On, Reply, ReplyPart, State, Text};
+use proto::entry::{Ended, Finish, Input, On, Reply, ReplyPart, State, Text};
 use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Sender, Settled};
 use proto::{Body, CallId, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -15,8 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Batch, Mode, Post, RunChange, RunEnd};
 
-/// Restarts a run may survive without its log growing in between; then something in it is the cause.
-const ATTEMPTS: u32 = 3;
 /// The most of a child's answer that its parent is told.
 const REPORT_CHARS: usize = 32_000;
 /// Where an answer was cut off.
@@ -324,7 +323,7 @@ impl Actor {
     }
 
     /// After a wake-up: what a crash cut off is done again where that does no harm and else told to the model, what waits
-    /// goes on waiting, and a run that takes the gateway down again and again is ended.
+    /// goes on waiting, and a step that takes the gateway down again and again is given up.
     pub(super) async fn recover(&mut self) -> Result<(), Stop> {
         let Some(run) = self.view.answering().map(|now| now.run.clone()) else { return Ok(()) };
         self.report = self.rt.store.run(&run).await?.and_then(|run| run.report);
@@ -347,11 +346,14 @@ impl Actor {
             "the gateway stopped while this call ran: it may or may not have taken effect, so look before repeating it";
         let told = |open: &Open| result(&open.call.id, State::Interrupted, why.into());
         let entries: Vec<Entry> = cut_off.into_iter().map(told).collect();
-        if !entries.is_empty() {
+        let told = !entries.is_empty();
+        if told {
             self.commit(Batch { entries, ..Batch::default() }).await?;
-        } else if self.view.open().is_empty() || !again.is_empty() {
-            self.count_attempt().await?;
+        } else if spent && self.view.open().is_empty() {
+            return self.give_up().await;
         }
+        // A step that follows on what was told is a new one.
+        self.cut_off_at = (!told || !again.is_empty()).then_some(self.row.seq);
         for call in &again {
             self.go_on_with(call).await?;
         }
@@ -374,26 +376,6 @@ impl Actor {
             }
         }
         self.withdraw_circles(calls).await
-    }
-
-    /// How often the gateway stopped since the last entry.
-    fn attempts(&self) -> u32 {
-        if self.row.attempt_seq == self.row.seq { self.row.attempts } else { 0 }
-    }
-
-    async fn count_attempt(&mut self) -> Result<(), Stop> {
-        let before = self.attempts();
-        if before < ATTEMPTS {
-            let row = store::RowChange { attempts: Some((before + 1, self.row.seq)), ..Default::default() };
-            return self.commit(Batch { row, ..Batch::default() }).await;
-        }
-        self.before_the_end().await;
-        let text = format!("This run was given up: the gateway stopped {before} times in the same step.");
-        let mut batch = Batch { entries: vec![Entry::Notice(Notice { text: text.clone() })], ..Batch::default() };
-        let hint = Some("send the prompt again, or look into the gateway's log");
-        let ending = Ending::error(Code::Interrupted, &text, hint);
-        self.add_ending(&mut batch, &ending);
-        self.commit_end(batch, &ending).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Asking the model, and making of its reply an entry and calls.
 
+use super::attempts::Step;
 use super::calls::Judged;
 use super::hooked::{Remark, Weighed};
 use super::runs::Ending;
@@ -9,6 +10,7 @@ use crate::toolbox::Toolbox;
 use crate::transcript::{Takes, Transcript};
 use crate::view::View;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use llm::{Delta, Model, Part, Provider, Request};
 use proto::entry::{Finish, Reply, ReplyPart, Text, ToolsLoaded};
 use proto::{Code, Entry, Event, Usage};
@@ -75,10 +77,11 @@ impl Actor {
         let (root, session_id) = (self.row.root.clone(), self.row.id.clone());
         self.no_longer_retrying().await?;
         self.thinking = true;
-        self.tasks.spawn(async move {
+        let asking = provider.clone();
+        let room = Box::pin(async move { (asking.admit().await, slot.acquire().await) });
+        let work = async move |room: BoxFuture<'static, _>| {
             let asked = async {
-                let _turn = provider.admit().await;
-                let _slot = slot.acquire().await;
+                let _room = room.await;
                 let mut seen = |delta: Delta| {
                     if let Delta::Text(text) = delta {
                         hub.publish(&root, &Event::Delta { session_id: session_id.clone(), text });
@@ -90,7 +93,8 @@ impl Actor {
                 said = asked => Outcome::Said(Some(said)),
                 () = cancel.cancelled() => Outcome::Said(None),
             }
-        });
+        };
+        self.run_step(Step { call: None, room, work, dropped: Outcome::Said(None) });
         Ok(true)
     }
 

@@ -128,6 +128,29 @@ async fn a_run_that_takes_the_gateway_down_each_time_is_given_up() {
     assert!(world.transcript(&posted.session.id).await.contains("notice  This run was given up"));
 }
 
+#[tokio::test]
+async fn a_run_that_waits_for_a_further_try_is_never_given_up() {
+    let mut world = World::new(|received| match received.n {
+        0..=5 => Reply::raw(503, r#"{"error":{"message":"busy"}}"#).header("retry-after", "3000"),
+        _ => Reply::text("at last"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    for n in 1..=6 {
+        world.fake.wait_for(n).await;
+        while world.store.session(&posted.session.id).await.unwrap().unwrap().status != Status::Retrying {
+            tokio::task::yield_now().await;
+        }
+        let old = world.rt.clone();
+        world.take_over().await;
+        while world.fake.count() <= n {
+            tokio::task::yield_now().await;
+        }
+        old.stop().await;
+    }
+    assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok));
+}
+
 /// Unlike `restart`, the old gateway gets no chance to say that it stops: its writes are fenced off.
 async fn crash(world: &mut World) {
     let old = world.rt.clone();
