@@ -1,7 +1,7 @@
 //! A home as this process sees it: where things are, what the environment and the settings say.
 
 use crate::failure::{Failure, cannot};
-use crate::settings::odd;
+use crate::settings::{load_at, odd};
 use crate::{organisation, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
@@ -24,7 +24,7 @@ impl Home {
 
     /// With what holds in a directory.
     pub(crate) fn open_at(directory: &Path) -> Result<Self, Failure> {
-        Self::with(|paths, env| config::load_at(paths, env, directory))
+        Self::with(|paths, env| load_at(paths, env, directory))
     }
 
     /// With what holds where the command was typed.

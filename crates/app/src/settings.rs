@@ -1,7 +1,7 @@
 //! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
 
 use crate::{names, providers};
-use config::{Always, Environment, Loaded, Paths, Placed};
+use config::{Always, Config, Environment, Loaded, Paths, Placed};
 use proto::{Error, Rule};
 use session::{Agents, Here, Settings};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl Directories {
     fn read(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
         let looked = Instant::now();
         let loaded = match directory {
-            Some(directory) => config::load_at(&self.paths, &self.env, directory),
+            Some(directory) => load_at(&self.paths, &self.env, directory),
             None => config::load(&self.paths, &self.env),
         };
         let loaded = loaded.map_err(told_as)?;
@@ -114,6 +114,25 @@ impl Settings for Directories {
     }
 }
 
+/// The settings of a directory. Files of a repository put nothing into a prompt that the rules for all agents do not let
+/// be read, and nothing of this program's own.
+pub(crate) fn load_at(paths: &Paths, env: &Environment, directory: &Path) -> Result<Loaded, config::Error> {
+    let own = [&paths.config, &paths.state].map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+    let readers = |config: &Config| -> config::Reader {
+        let rules = Agents::new(&BTreeMap::new(), None, &at_home(&config.permission, env)).and_then(|agents| {
+            let agents = agents.under(&ceilings(&config.ceilings, env));
+            agents.policy(agents.default_agent())
+        });
+        let own = own.clone();
+        Box::new(move |root, file| {
+            let ours = own.iter().any(|own| file.starts_with(own) && !root.starts_with(own));
+            // Rules that cannot be made out allow nothing.
+            !ours && rules.as_ref().is_ok_and(|rules| session::may_read(rules, root, file))
+        })
+    };
+    config::load_at(paths, env, directory, &readers)
+}
+
 fn told_as(error: config::Error) -> Error {
     Error::invalid(error.message).hint(error.hint)
 }
@@ -137,21 +156,23 @@ fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here
 
 /// The agents of these settings, with `~` written out in their rules.
 pub(crate) fn agents(loaded: &Loaded, env: &Environment) -> Result<Agents, Error> {
-    let expand = |rules: &[Rule]| at_home(rules, env);
-    let ceilings = |ceilings: &config::Ceilings| config::Ceilings {
-        user: expand(&ceilings.user),
-        managed: expand(&ceilings.managed),
-        narrowing: expand(&ceilings.narrowing),
-    };
     let config = &loaded.config;
     let mut profiles = config.agent.clone();
     for agent in profiles.values_mut() {
-        agent.permission = expand(&agent.permission);
-        agent.ceilings = ceilings(&agent.ceilings);
+        agent.permission = at_home(&agent.permission, env);
+        agent.ceilings = ceilings(&agent.ceilings, env);
     }
-    let agents = Agents::new(&profiles, config.default_agent.as_deref(), &expand(&config.permission));
+    let agents = Agents::new(&profiles, config.default_agent.as_deref(), &at_home(&config.permission, env));
     let agents = agents.map_err(|error| placed(error, loaded, "default_agent"))?;
-    Ok(agents.under(&ceilings(&config.ceilings)))
+    Ok(agents.under(&ceilings(&config.ceilings, env)))
+}
+
+fn ceilings(ceilings: &config::Ceilings, env: &Environment) -> config::Ceilings {
+    config::Ceilings {
+        user: at_home(&ceilings.user, env),
+        managed: at_home(&ceilings.managed, env),
+        narrowing: at_home(&ceilings.narrowing, env),
+    }
 }
 
 /// An error about a setting, with where it stands.

@@ -2,13 +2,13 @@
 //!
 //! What a variable holds is not looked at again. What a file holds is: it may name further files, though not itself.
 //! A repository that is not trusted gets no variables and no files from outside it: its prompts are sent to a model,
-//! and must not carry the user's keys there.
+//! and must not carry the user's keys there. Trusted or not, it gets no file that the rules of `read` do not allow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::document::{Node, Value, excerpt};
-use crate::read::{Reading, read_text};
+use crate::read::{Reader, Reading, read_text};
 use crate::section::called_like_a_key;
 use crate::{Environment, Error};
 
@@ -24,8 +24,26 @@ pub(crate) struct Expander<'a> {
     pub(crate) reading: &'a mut Reading,
     /// Nothing from outside this directory, and no variables.
     pub(crate) within: Option<&'a Path>,
+    /// What texts of this repository may name.
+    pub(crate) rules: Option<Rules<'a>>,
     /// The files that were named, and what they held.
     pub(crate) named: Vec<(PathBuf, String)>,
+}
+
+/// What holds for texts that came with a repository.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) may_read: &'a Reader,
+    /// All of what is written out came with it; else only what a file of it names.
+    pub(crate) all: bool,
+}
+
+impl Rules<'_> {
+    /// Whether a text that stands in a file of this directory is one of the repository; `nested`: another text named it.
+    fn hold(&self, base: &Path, nested: bool) -> bool {
+        self.all || (nested && base.starts_with(self.root))
+    }
 }
 
 /// What became of one text.
@@ -59,7 +77,8 @@ impl Expander<'_> {
             written.text.push_str(before);
             let named = |mark| after.strip_prefix(mark).and_then(|after: &str| after.split_once('}'));
             if let Some((name, after)) = named(ENV) {
-                self.variable(node, name, &mut written);
+                let foreign = self.rules.is_some_and(|rules| !rules.all && rules.hold(base, !open.is_empty()));
+                self.variable(node, name, foreign, &mut written);
                 rest = after;
             } else if let Some((path, after)) = named(FILE) {
                 let inner = self.file(node, path, base, open)?;
@@ -75,9 +94,13 @@ impl Expander<'_> {
         Ok(written)
     }
 
-    fn variable(&mut self, node: &Node, name: &str, written: &mut Written) {
+    /// `foreign`: a file of a repository names it, which a text of the user's own has named.
+    fn variable(&mut self, node: &Node, name: &str, foreign: bool, written: &mut Written) {
         let (line, path) = (node.place.line(), &node.path);
-        if self.within.is_some() {
+        if foreign {
+            let what = format!("`{{env:{}}}` of `{path}` is left out: a file of a repository names it", excerpt(name));
+            self.reading.warnings.push(format!("{line}: {what}"));
+        } else if self.within.is_some() {
             let what = format!("`{{env:{}}}` of `{path}`", excerpt(name));
             let trust = "is left out until `convoke trust` is run in its repository";
             self.reading.warnings.push(format!("{line}: {what} {trust}"));
@@ -104,6 +127,13 @@ impl Expander<'_> {
         };
         if self.within.is_some_and(|root| !file.starts_with(root)) {
             return refuse("which is outside the repository".into(), "run `convoke trust` if that is meant to be read");
+        }
+        let held = self.rules.filter(|rules| rules.hold(base, !open.is_empty()));
+        if held.is_some_and(|rules| !(rules.may_read)(rules.root, &file)) {
+            self.reading.saw(&named);
+            let what = format!("`{{file:{shown}}}` of `{}` is left out", node.path);
+            self.reading.warn(format!("{}: {what}, because no rule of `read` allows this file", node.place.line()));
+            return Ok(Written::default());
         }
         if open.contains(&file) {
             let ring: Vec<String> = open.iter().chain([&file]).map(|file| file.display().to_string()).collect();

@@ -62,24 +62,33 @@ pub(crate) struct Source {
     pub(crate) directory: PathBuf,
     /// The root of the repository it is a part of, unless it is the user's own: such a text has to be trusted.
     pub(crate) repository: Option<PathBuf>,
+    /// The root of the repository it came with, trusted or not.
+    pub(crate) came_with: Option<PathBuf>,
 }
 
 impl Source {
     /// A file of the user, the organisation or the administrator.
     pub(crate) fn file(layer: Layer, file: &Path) -> Arc<Self> {
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
-        Arc::new(Self { layer, name: file.display().to_string(), directory, repository: None })
+        Arc::new(Self { layer, name: file.display().to_string(), directory, repository: None, came_with: None })
     }
 
     /// A file that came with a repository.
     pub(crate) fn of_repository(layer: Layer, file: &Path, root: &Path) -> Arc<Self> {
         let directory = file.parent().unwrap_or(Path::new("")).to_owned();
-        Arc::new(Self { layer, name: file.display().to_string(), directory, repository: Some(root.to_owned()) })
+        let root = Some(root.to_owned());
+        Arc::new(Self { layer, name: file.display().to_string(), directory, repository: root.clone(), came_with: root })
     }
 
     /// A text that is no file.
     pub(crate) fn text(layer: Layer, name: &str, directory: &Path) -> Arc<Self> {
-        Arc::new(Self { layer, name: name.to_owned(), directory: directory.to_owned(), repository: None })
+        Arc::new(Self {
+            layer,
+            name: name.to_owned(),
+            directory: directory.to_owned(),
+            repository: None,
+            came_with: None,
+        })
     }
 
     #[cfg(test)]

@@ -50,7 +50,11 @@ impl World {
     }
 
     fn load(&self, below: &str) -> Result<Loaded, Error> {
-        load_at(&self.paths, &self.env(), &self.repository.join(below))
+        self.load_with(below, &reads_all)
+    }
+
+    fn load_with(&self, below: &str, readers: Readers<'_>) -> Result<Loaded, Error> {
+        load_at(&self.paths, &self.env(), &self.repository.join(below), readers)
     }
 
     #[track_caller]
@@ -348,7 +352,7 @@ fn a_repository_at_another_path_is_not_trusted_by_its_content() {
     let copy = world.repository.with_file_name("copy");
     fs::create_dir_all(copy.join(".git")).unwrap();
     fs::copy(world.repository.join("convoke.json"), copy.join("convoke.json")).unwrap();
-    let loaded = load_at(&world.paths, &world.env(), &copy).unwrap();
+    let loaded = load_at(&world.paths, &world.env(), &copy, &reads_all).unwrap();
     assert!(!loaded.repository.unwrap().trusted);
 }
 
@@ -474,6 +478,74 @@ fn a_link_out_of_a_repository_is_not_followed() {
     assert!(!told.contains("hunter2") && told.contains("inside"), "{told}");
     for file in ["AGENTS.md", "agents/a.md", "commands/c.md", "SKILL.md"] {
         says(&loaded, &[file, "a link out of its repository"]);
+    }
+}
+
+#[test]
+fn what_a_repository_may_not_read_its_files_do_not_show() {
+    let mut world = World::new();
+    world.variables.push(("WORD", "hunter2".into()));
+    for file in [".env", "secrets/key", "secrets/agent.md"] {
+        world.write(file, "---\ndescription: hunter2\n---\nhunter2");
+    }
+    let link = |file: &str, to: &str| {
+        let link = world.repository.join(file);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(world.repository.join(to), link).unwrap();
+    };
+    link("AGENTS.md", ".env");
+    link("sub/CLAUDE.md", "secrets/key");
+    link("docs/team.md", "secrets/key");
+    link(".convoke/agents/linked.md", "secrets/agent.md");
+    link(".convoke/commands/linked.md", "secrets/key");
+    link(".claude/skills/s/SKILL.md", "secrets/agent.md");
+    link("folder", "secrets");
+    world.write(
+        "sub/convoke.json",
+        r#"{ "instructions": ["../.env", "../docs/team.md", "../folder/key", "fine.md"],
+             "agent": { "a": { "prompt": "1{file:../secrets/key}2{file:../folder/key}3{file:nest.md}4" } } }"#,
+    );
+    world.write("sub/nest.md", "[{file:../.env}]");
+    world.write("sub/fine.md", "fine");
+    world.write(".convoke/agents/named.md", "---\ndescription: x\n---\n{file:../../secrets/key}!");
+    // The user's own files may name what they like; what a file of the repository names in turn is the repository's.
+    world.user(
+        r#"{ "agent": { "mine": { "prompt": "{file:../../repository/secrets/key} {file:../../repository/up.md}" } } }"#,
+    );
+    world.write("up.md", "({file:.env}{env:WORD})");
+    let readers = |config: &Config| -> Reader {
+        assert!(config.agent.contains_key("a"), "the rules of all layers are known: {config:?}");
+        Box::new(|root, file| {
+            let file = file.strip_prefix(root).unwrap();
+            !file.starts_with("secrets") && file != Path::new(".env")
+        })
+    };
+    for trusted in [false, true] {
+        if trusted {
+            world.trust();
+        }
+        let loaded = world.load_with("sub", &readers).unwrap();
+        let agent = &loaded.config.agent;
+        assert_eq!(agent["a"].prompt.as_deref(), Some("123[]4"));
+        assert_eq!(agent["named"].prompt.as_deref(), Some("!"));
+        let mine = agent["mine"].prompt.as_deref().unwrap();
+        assert!(mine.ends_with("hunter2 ()"), "{mine}");
+        let texts: Vec<_> = loaded.instructions.iter().map(|found| found.text.as_str()).collect();
+        assert_eq!(texts, ["fine"], "{trusted}");
+        assert!(!agent.contains_key("linked") && loaded.commands.is_empty() && loaded.skills.is_empty(), "{loaded:?}");
+        for file in [
+            "AGENTS.md",
+            "sub/CLAUDE.md",
+            "../.env",
+            "../docs/team.md",
+            "folder/key",
+            "agents/linked.md",
+            "{file:../secrets/key}",
+            "{file:../.env}",
+            "{file:../../secrets/key}",
+        ] {
+            says(&loaded, &[file, "left out", "`read`"]);
+        }
     }
 }
 

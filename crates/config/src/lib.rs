@@ -74,6 +74,7 @@ pub use paths::Paths;
 pub use peers::{Inbound, Peer};
 pub use permission::{Ceilings, Placed};
 pub use provider::{Cost, Effort, ModelLimits, Pace, Provider, Reasoning, VENDORS, Variant, Wire};
+pub use read::{Reader, Readers};
 pub use reference::{reference, schema};
 pub use sandbox::{Held, Sandbox, SandboxMode};
 pub use secret::Secret;
@@ -180,12 +181,18 @@ const UNUSED: &[&str] = &["durability", "store", "mcp"];
 /// Reads the settings that hold for a gateway, whatever directory a session works in: all layers but those of
 /// repositories. No file is no settings.
 pub fn load(paths: &Paths, env: &Environment) -> Result<Loaded, Error> {
-    resolve::resolve(paths, env, None)
+    resolve::resolve(paths, env, None, &reads_all)
 }
 
-/// Reads the settings that hold in a directory: all eight layers.
-pub fn load_at(paths: &Paths, env: &Environment, directory: &Path) -> Result<Loaded, Error> {
-    resolve::resolve(paths, env, Some(directory))
+/// Reads the settings that hold in a directory: all eight layers. What of a repository its own files may put into a
+/// prompt is for `readers` to say, who knows what rules mean.
+pub fn load_at(paths: &Paths, env: &Environment, directory: &Path, readers: Readers<'_>) -> Result<Loaded, Error> {
+    resolve::resolve(paths, env, Some(directory), readers)
+}
+
+/// For where there are no rules.
+pub fn reads_all(_: &Config) -> Reader {
+    Box::new(|_, _| true)
 }
 
 /// Where an organisation's settings are to be fetched from, if one is set; what comes from there is written to

@@ -6,10 +6,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::layer::Source;
-use crate::{Error, document};
+use crate::{Config, Error, document};
 
 /// Far above any settings file; protects against a wrong path.
 pub(crate) const LARGEST_FILE: u64 = 1 << 20;
+
+/// Says what of a repository may be read by what came with it, once the rules are known: a file in or below a root.
+/// A question counts as no, since nobody can be asked.
+pub type Readers<'a> = &'a dyn Fn(&Config) -> Reader;
+
+/// The same with the rules known: the root of the repository, and the file that is meant, links followed.
+pub type Reader = Box<dyn Fn(&Path, &Path) -> bool>;
 
 /// What came up while files were read.
 #[derive(Debug, Default)]
@@ -105,6 +112,16 @@ pub(crate) fn leaves(file: &Path, root: Option<&Path>, reading: &mut Reading) ->
         reading.warn(format!("{name}: not read, because it is a link out of its repository; put a copy there"));
     }
     outside
+}
+
+/// Whether a file that came with a repository may be shown to a model: it is judged by where its name leads.
+pub(crate) fn refused(file: &Path, root: &Path, may_read: &Reader, reading: &mut Reading) -> bool {
+    let refused = file.canonicalize().is_ok_and(|real| !may_read(root, &real));
+    if refused {
+        reading.saw(file);
+        reading.warn(format!("{}: left out, because no rule of `read` allows this file", file.display()));
+    }
+    refused
 }
 
 /// What a directory holds, sorted, so that the same files mean the same everywhere. None at all is fine.

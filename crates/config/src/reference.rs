@@ -150,7 +150,10 @@ Settings are JSON with comments and trailing commas. Eight layers are laid over 
 Objects merge, arrays replace, lists of instructions append. Rules of a later layer come after those of an earlier one.
 In texts `{env:NAME}` is a variable and `{file:path}` what a file holds, without the line break at its end; a relative
 path starts where the file that names it is. A key, a permission or a tool nobody knows is a warning with the nearest
-known one; a wrong type or value is an error with file, line and column, and exit code 2.
+known one; a wrong type or value is an error with file, line and column, and exit code 2. Files that a
+repository's own settings, agents, commands, skills or instructions lead to this way, and those files themselves, have to
+be allowed by the rules of `read`, trusted or not, links followed; where a rule asks, they count as denied. What is left
+out for that is named in a warning. Your own settings and the administrator's may name any file.
 
 - `convoke config show` prints what counts here, `--origin` each value with where it came from, what is built in too.
   Secrets are `***`.

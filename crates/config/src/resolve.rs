@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::document::{self, Node, Value};
-use crate::expand::Expander;
+use crate::expand::{Expander, Rules};
 use crate::files::agents::Names;
 use crate::files::skills::Skill;
 use crate::files::{agents, commands, instructions, skills};
@@ -13,19 +13,26 @@ use crate::gather::{Gather, Gathered, Kind, Sheet};
 use crate::hash::Hasher;
 use crate::layer::{Layer, Source};
 use crate::merge::merge;
-use crate::read::Reading;
+use crate::read::{Reader, Readers, Reading, refused};
 use crate::section::{Stray, repeated};
 use crate::trust::{self, Repository};
-use crate::{Commands, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
+use crate::{Commands, Config, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
 
 /// More warnings than this help nobody.
 const MOST_WARNINGS: usize = 50;
 
-pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>) -> Result<Loaded, Error> {
+pub(crate) fn resolve(
+    paths: &Paths,
+    env: &Environment,
+    directory: Option<&Path>,
+    readers: Readers<'_>,
+) -> Result<Loaded, Error> {
     let mut reading = Reading::default();
     let mut gathered = Gather { paths, env, reading: &mut reading }.all(directory)?;
     let repository = judge(paths, env, &mut gathered, &mut reading);
-    let mut laying = Laying::new(env, reading);
+    let may_read = readers(&rules_alone(env, &gathered)?);
+    let at = gathered.root();
+    let mut laying = Laying::new(env, reading, at.as_deref().map(|root| (root, &may_read)));
     for sheet in &gathered.sheets {
         laying.sheet(sheet)?;
     }
@@ -36,7 +43,7 @@ pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>
         reading.warn(format!("{}; no key of it is used ({})", error.message, error.hint));
         Keys::new()
     });
-    loaded.instructions = instructions(paths, &gathered, &root, &mut reading);
+    loaded.instructions = instructions(paths, &gathered, &root, &may_read, &mut reading);
     reading.warnings.append(&mut loaded.warnings);
     loaded.warnings = shortened(reading.warnings);
     loaded.text_hash = text_hash(&gathered);
@@ -46,6 +53,20 @@ pub(crate) fn resolve(paths: &Paths, env: &Environment, directory: Option<&Path>
     loaded.seen = reading.seen;
     loaded.tree = Tree(root);
     Ok(loaded)
+}
+
+/// The settings without what a repository puts into them from files: enough to know the rules, which say what it may.
+fn rules_alone(env: &Environment, gathered: &Gathered) -> Result<Config, Error> {
+    if gathered.chain.is_empty() {
+        return Ok(Config::default());
+    }
+    let nothing: Reader = Box::new(|_, _| false);
+    let root = gathered.root();
+    let mut laying = Laying::new(env, Reading::default(), root.as_deref().map(|root| (root, &nothing)));
+    for sheet in gathered.sheets.iter().filter(|sheet| sheet.kind == Kind::Settings) {
+        laying.sheet(sheet)?;
+    }
+    Ok(read_sections(&laying.root)?.config)
 }
 
 /// What of the repository around a directory would count.
@@ -99,7 +120,7 @@ fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) ->
     let mut named = Vec::new();
     for sheet in gathered.foreign().filter(|sheet| sheet.text.contains("{file:")) {
         let mut quiet = Reading::default();
-        let mut expander = Expander { env, reading: &mut quiet, within: None, named: Vec::new() };
+        let mut expander = Expander { env, reading: &mut quiet, within: None, rules: None, named: Vec::new() };
         let node = match &sheet.kind {
             Kind::Settings => document::parse(&sheet.source, &sheet.text).ok(),
             Kind::Agent { style, .. } => {
@@ -118,6 +139,8 @@ fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) ->
 
 struct Laying<'a> {
     env: &'a Environment,
+    /// The repository, and what its files may show of it.
+    of: instructions::From<'a>,
     reading: Reading,
     root: Node,
     commands: Commands,
@@ -129,9 +152,9 @@ struct Laying<'a> {
 }
 
 impl<'a> Laying<'a> {
-    fn new(env: &'a Environment, reading: Reading) -> Self {
+    fn new(env: &'a Environment, reading: Reading, of: instructions::From<'a>) -> Self {
         let (commands, skills, names) = (Commands::new(), BTreeMap::new(), BTreeMap::new());
-        Self { env, reading, root: empty(), commands, skills, names, waiting: Vec::new() }
+        Self { env, of, reading, root: empty(), commands, skills, names, waiting: Vec::new() }
     }
 
     /// Says once what does not count yet.
@@ -146,20 +169,26 @@ impl<'a> Laying<'a> {
     }
 
     fn sheet(&mut self, sheet: &Sheet) -> Result<(), Error> {
+        if sheet.kind != Kind::Settings
+            && let (Some(root), Some((_, may_read))) = (&sheet.source.came_with, self.of)
+            && refused(&sheet.file, root, may_read, &mut self.reading)
+        {
+            return Ok(());
+        }
         match &sheet.kind {
             Kind::Settings => {
                 let mut node = document::parse(&sheet.source, &sheet.text)?;
                 if sheet.of_repository && sheet.source.repository.is_none() {
                     whole_gateway(&mut node, &mut self.reading.warnings);
                 }
-                self.lay(node, sheet.source.repository.as_deref())
+                self.lay(node, &sheet.source)
             }
             Kind::Agent { style, base } => {
                 let read = agents::read(&sheet.source, &sheet.text, &sheet.file, *style);
                 let laid =
                     read.map_err(|error| format!("{} ({})", error.message, error.hint)).and_then(|(name, node)| {
                         self.names.entry(base.clone()).or_default().take(&name, &sheet.source.name)?;
-                        let laid = self.lay(node, sheet.source.repository.as_deref());
+                        let laid = self.lay(node, &sheet.source);
                         laid.map_err(|error| format!("{} ({})", error.message, error.hint))
                     });
                 if let Err(why) = laid {
@@ -197,12 +226,15 @@ impl<'a> Laying<'a> {
         }
     }
 
-    fn lay(&mut self, mut node: Node, untrusted: Option<&Path>) -> Result<(), Error> {
+    fn lay(&mut self, mut node: Node, source: &Source) -> Result<(), Error> {
+        let untrusted = source.repository.as_deref();
         repeated(&node, &mut self.reading.warnings);
         if untrusted.is_some() {
             trust::narrow(&mut node, &mut self.reading.warnings);
         }
-        let mut expander = Expander { env: self.env, reading: &mut self.reading, within: untrusted, named: Vec::new() };
+        let rules = self.of.map(|(root, may_read)| Rules { root, may_read, all: source.came_with.is_some() });
+        let (env, reading) = (self.env, &mut self.reading);
+        let mut expander = Expander { env, reading, within: untrusted, rules, named: Vec::new() };
         expander.expand(&mut node)?;
         merge(&mut self.root, node);
         Ok(())
@@ -240,17 +272,25 @@ fn take_out(node: &mut Node, keys: &[&str], warnings: &mut Vec<String>) {
 }
 
 /// The user's first, then those that settings name, then those of the directories, the nearest last.
-fn instructions(paths: &Paths, gathered: &Gathered, root: &Node, reading: &mut Reading) -> Vec<Instructions> {
+fn instructions(
+    paths: &Paths,
+    gathered: &Gathered,
+    root: &Node,
+    may_read: &Reader,
+    reading: &mut Reading,
+) -> Vec<Instructions> {
     let mut found: Vec<Instructions> = instructions::of_directory(&paths.config, None, reading).into_iter().collect();
     let fields = root.fields().unwrap_or_default();
     let listed = fields.iter().find(|field| field.key == "instructions").map(|field| &field.node);
     for item in listed.and_then(|node| node.list().ok()).unwrap_or_default() {
         let Ok(file) = item.file() else { continue };
-        let within = item.place.source.repository.as_deref();
-        found.extend(instructions::named(&file, within, &item.place.line(), reading));
+        let source = &item.place.source;
+        let from = source.came_with.as_deref().map(|root| (root, may_read));
+        found.extend(instructions::named(&file, source.repository.as_deref(), from, &item.place.line(), reading));
     }
     let root = gathered.root();
-    let of = |directory: &PathBuf| instructions::of_directory(directory, root.as_deref(), reading);
+    let from = root.as_deref().map(|root| (root, may_read));
+    let of = |directory: &PathBuf| instructions::of_directory(directory, from, reading);
     found.extend(gathered.chain.iter().filter_map(of));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|instructions| seen.insert(instructions.file.clone()));
@@ -278,8 +318,8 @@ fn shortened(mut warnings: Vec<String>) -> Vec<String> {
 
 /// Whether a text could stand in the user's file: what is odd about it, and which keys nobody knows, or why it is refused.
 pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Result<(Vec<String>, Vec<Stray>), Error> {
-    let mut laying = Laying::new(env, Reading::default());
-    laying.lay(document::parse(source, text)?, None)?;
+    let mut laying = Laying::new(env, Reading::default(), None);
+    laying.lay(document::parse(source, text)?, source)?;
     let loaded = read_sections(&laying.root)?;
     Ok((laying.reading.warnings.into_iter().chain(loaded.warnings).collect(), loaded.strays))
 }
@@ -288,8 +328,8 @@ pub(crate) fn check(source: &Arc<Source>, text: &str, env: &Environment) -> Resu
 #[cfg(test)]
 pub(crate) fn parse(file: &str, text: &str, env: &Environment) -> Result<Loaded, Error> {
     let source = Source::named(file);
-    let mut laying = Laying::new(env, Reading::default());
-    laying.lay(document::parse(&source, text)?, None)?;
+    let mut laying = Laying::new(env, Reading::default(), None);
+    laying.lay(document::parse(&source, text)?, &source)?;
     let mut loaded = read_sections(&laying.root)?;
     loaded.warnings.splice(0..0, laying.reading.warnings);
     Ok(loaded)

@@ -2,7 +2,7 @@
 //! file has changed; who reads them stands behind a door.
 
 use crate::agents::Agents;
-use config::{Always, Loaded};
+use config::{Always, Instructions, Loaded};
 use proto::{Action, Error, Rule};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,10 +70,12 @@ impl Here {
         })
     }
 
-    /// What every agent here is told besides its own prompt.
-    pub(crate) fn briefing(&self) -> String {
+    /// What every agent here is told besides its own prompt. What came with a repository is left out where `may_read` says
+    /// no.
+    pub(crate) fn briefing(&self, may_read: impl Fn(&Path) -> bool) -> String {
         let mut text = String::new();
-        for instructions in &self.loaded.instructions {
+        let readable = |found: &&Instructions| found.came_with.as_deref().is_none_or(&may_read);
+        for instructions in self.loaded.instructions.iter().filter(readable) {
             let file = instructions.file.display();
             text.push_str(&format!("\n\nInstructions of `{file}`:\n\n{}", instructions.text));
         }

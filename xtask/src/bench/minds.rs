@@ -5,7 +5,7 @@ use super::gateway::Gateway;
 use super::measure::{median, millis};
 use super::report::Row;
 use anyhow::{Context, ensure};
-use config::{Environment, Paths, load_at};
+use config::{Environment, Paths, load_at, reads_all};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -38,7 +38,7 @@ pub(super) fn layers(_: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut times = Vec::with_capacity(READS);
     for _ in 0..READS {
         let start = Instant::now();
-        let loaded = load_at(&paths, &env, repo.path()).map_err(told)?;
+        let loaded = load_at(&paths, &env, repo.path(), &reads_all).map_err(told)?;
         times.push(millis(start.elapsed()));
         let of_layers = loaded.config.agent.keys().filter(|name| name.starts_with("of-")).count();
         ensure!(of_layers == 6 * AGENTS, "{of_layers} agents came from the layers");

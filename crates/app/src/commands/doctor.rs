@@ -159,7 +159,7 @@ impl Report {
 }
 
 fn settings(paths: &Paths, env: &Environment, directory: &Path) -> (Settings, Option<Loaded>) {
-    match config::load_at(paths, env, directory) {
+    match crate::settings::load_at(paths, env, directory) {
         Ok(loaded) => {
             let odd = crate::settings::odd(&loaded).into_iter().chain(unasked(paths, env, &loaded));
             let warnings = loaded.warnings.iter().cloned().chain(odd).collect();

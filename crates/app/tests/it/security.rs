@@ -32,6 +32,12 @@ fn told(world: &World) -> Vec<String> {
     last.lines().into_iter().filter(|line| line.role == "tool").map(|line| line.text).collect()
 }
 
+fn git(dir: &Path, words: &str) {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(words.split(' ')).current_dir(dir);
+    assert!(git.status().unwrap().success(), "git {words}");
+}
+
 fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![dir.to_owned()];
@@ -110,6 +116,44 @@ fn a_wildcard_for_private_hosts_covers_none_that_tells_machines_their_secrets() 
         assert!(told[0].contains("the page"), "{how} {extra:?}: {told:#?}");
         for (host, told) in hosts.iter().zip(&told[1..]) {
             assert!(told.contains("private_network"), "{how} {extra:?} {host}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_repository_puts_no_file_into_a_prompt_that_may_not_be_read() {
+    let world =
+        world(obeys(Vec::new()), json!({ "permission": { "read": { "secrets/*": "deny", "secrets/key": "deny" } } }));
+    let repo = &world.repo;
+    git(repo.path(), "init --quiet");
+    repo.write(".env", "TOKEN=hunter2\n");
+    repo.write("secrets/key", "hunter2\n");
+    repo.write("sub/other.env", "hunter2");
+    fs::hard_link(repo.path().join("secrets/key"), repo.path().join("sub/CLAUDE.md")).unwrap();
+    symlink(".env", repo.path().join("AGENTS.md")).unwrap();
+    symlink("secrets", repo.path().join("folder")).unwrap();
+    repo.write(
+        "sub/convoke.json",
+        r#"{ "instructions": ["../.env", "other.env", "../secrets/key", "../folder/key", "fine.md"],
+             "agent": { "build": { "prompt": "BEGIN {file:../secrets/key} {file:../.env} {file:../folder/key} END" } } }"#,
+    );
+    repo.write("sub/fine.md", "this may be read");
+    fs::create_dir_all(repo.path().join(".convoke/agents")).unwrap();
+    symlink("../../secrets/key", repo.path().join(".convoke/agents/spy.md")).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = world.command(words.iter().copied());
+        crate::Done::of(command.current_dir(repo.path().join("sub")).output().unwrap())
+    };
+    for trusted in [false, true] {
+        if trusted {
+            run(&["trust"]).code(0);
+        }
+        let done = run(&["run", "hello"]).code(0);
+        let sent = world.model.last().unwrap().body().to_string();
+        assert!(sent.contains("this may be read") && sent.contains("BEGIN    END"), "{trusted}: {sent}");
+        assert!(!sent.contains("hunter2"), "{trusted}: {sent}");
+        for file in ["AGENTS.md", "CLAUDE.md", "../.env", "other.env", "../folder/key", "spy.md"] {
+            assert!(done.stderr.contains(file), "{trusted}: {file} is named: {}", done.stderr);
         }
     }
 }

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::read::{Reading, leaves, read_text};
+use crate::read::{Reader, Reading, leaves, read_text, refused};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Instructions {
     pub file: PathBuf,
     pub text: String,
+    /// They came with a repository: the file they stand in, links followed. The rules of `read` hold for it.
+    #[serde(skip)]
+    pub came_with: Option<PathBuf>,
 }
 
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -17,16 +20,25 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// Every model call carries them. Longer ones are cut, and that is said.
 const LONGEST: usize = 64 * 1024;
 
-/// The file of one directory, if there is one. `root` is the repository it must not leave.
-pub(crate) fn of_directory(directory: &Path, root: Option<&Path>, reading: &mut Reading) -> Option<Instructions> {
+/// What came with a repository: its root, and which files of it may be read.
+pub(crate) type From<'a> = Option<(&'a Path, &'a Reader)>;
+
+/// The file of one directory, if there is one. A repository must not lead out of itself.
+pub(crate) fn of_directory(directory: &Path, from: From<'_>, reading: &mut Reading) -> Option<Instructions> {
     NAMES.iter().find_map(|name| {
         let file = directory.join(name);
-        if leaves(&file, root, reading) { None } else { read(&file, reading) }
+        if leaves(&file, from.map(|(root, _)| root), reading) { None } else { read(&file, from, reading) }
     })
 }
 
 /// A file that was named. `within` is the repository it must not leave.
-pub(crate) fn named(file: &Path, within: Option<&Path>, line: &str, reading: &mut Reading) -> Option<Instructions> {
+pub(crate) fn named(
+    file: &Path,
+    within: Option<&Path>,
+    from: From<'_>,
+    line: &str,
+    reading: &mut Reading,
+) -> Option<Instructions> {
     let leaves = |root: &Path| !file.canonicalize().is_ok_and(|file| file.starts_with(root));
     if within.is_some_and(leaves) {
         reading.saw(file);
@@ -34,14 +46,18 @@ pub(crate) fn named(file: &Path, within: Option<&Path>, line: &str, reading: &mu
         reading.warn(format!("{line}: {what} until `convoke trust` is run there"));
         return None;
     }
-    let found = read(file, reading);
+    let found = read(file, from, reading);
     if found.is_none() && !file.exists() {
         reading.warn(format!("{line}: the instructions `{}` do not exist", file.display()));
     }
     found
 }
 
-fn read(file: &Path, reading: &mut Reading) -> Option<Instructions> {
+fn read(file: &Path, from: From<'_>, reading: &mut Reading) -> Option<Instructions> {
+    if from.is_some_and(|(root, may_read)| refused(file, root, may_read, reading)) {
+        return None;
+    }
+    let came_with = from.and_then(|_| file.canonicalize().ok());
     let text = match read_text(file, reading) {
         Ok(text) => text?,
         Err(error) => {
@@ -55,5 +71,5 @@ fn read(file: &Path, reading: &mut Reading) -> Option<Instructions> {
         text.truncate(cut);
         reading.warn(format!("{}: longer than 64 KiB; what is beyond that is left out", file.display()));
     }
-    (!text.is_empty()).then(|| Instructions { file: file.to_owned(), text })
+    (!text.is_empty()).then(|| Instructions { file: file.to_owned(), text, came_with })
 }

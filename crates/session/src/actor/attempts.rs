@@ -24,8 +24,11 @@ const ALONE: Duration = Duration::from_secs(30);
 /// A step that is made again, with the room it needs.
 pub(super) struct Admitted {
     call: Option<CallId>,
-    begin: Box<dyn FnOnce(&mut JoinSet<Outcome>) -> Id + Send>,
+    begin: Box<Begin>,
 }
+
+/// Starts it among the actor's tasks.
+type Begin = dyn FnOnce(&mut JoinSet<Outcome>) -> Id + Send;
 
 /// What a step needs before it runs, and what it is.
 pub(super) struct Step<R, W> {

@@ -188,7 +188,8 @@ impl Role {
         if let Some(parent) = &row.parent {
             text.push_str(&format!(" You were started by the session `{parent}`, which gets your final answer."));
         }
-        text.push_str(&self.here.briefing());
+        // What came with a repository is shown as far as this agent may read it.
+        text.push_str(&self.here.briefing(|file| names::may_read(&self.policy, &self.worktree, file)));
         if !deferred.is_empty() {
             text.push_str(&format!(
                 "\n\nThere are more tools than the ones described to you. Fetch what you need with `tool_search` before you \
