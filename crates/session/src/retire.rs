@@ -98,7 +98,7 @@ fn anew(old: &Session) -> Session {
         root: if old.root == old.id { id.clone() } else { old.root.clone() },
         path: format!("{above}{id}/"),
         id,
-        stopped: false,
+        halt: store::Halt::No,
         fork: None,
         archived: false,
         status: Status::Idle,

@@ -850,12 +850,21 @@ impl Inner {
                 Some(own) => self.session(&own.id).await,
                 None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
             },
-            Reference::Label(label) => self.labelled(label).await,
+            Reference::Label(label) => self.labelled(label, own).await,
         }
     }
 
-    async fn labelled(&self, label: &str) -> Result<Session, Error> {
+    /// Of several, a session is told only those that it may write to.
+    async fn labelled(&self, label: &str, own: Option<&Session>) -> Result<Session, Error> {
         let mut found = self.store.find(&Find::Label { label: label.to_owned(), owner: None }).await?;
+        if let Some(own) = own.filter(|_| found.len() > 1) {
+            let (caller, settings) = (Arc::new(own.clone()), self.access.clone());
+            let guard = Guard::Session { sandboxed: self.is_sandboxed(own), caller, settings };
+            let seen: Vec<Session> =
+                found.iter().filter(|row| guard.sees(row, rules::access::Act::Send)).cloned().collect();
+            // One that it may not reach is refused by the guard, in words of its own.
+            found = if seen.is_empty() { found.into_iter().take(1).collect() } else { seen };
+        }
         match found.len() {
             0 => Err(nobody(label)),
             1 => Ok(found.remove(0)),

@@ -2,7 +2,7 @@
 //! convoke-store --example append`.
 #![expect(clippy::print_stdout, reason = "printing two figures is what it is for")]
 
-use convoke_store::{Batch, Commits, Fence, Mail, Mode, Session, Sqlite, Store};
+use convoke_store::{Batch, Commits, Fence, Halt, Mail, Mode, Session, Sqlite, Store};
 use proto::entry::Notice;
 use proto::{Entry, SessionId, Status, Usage};
 use std::path::Path;
@@ -147,7 +147,7 @@ fn session(index: usize) -> Session {
         context_tokens: 0,
         attempts: 0,
         name: None,
-        stopped: false,
+        halt: Halt::No,
         worktree: None,
         attempt_seq: 0,
         undone: 0,

@@ -135,6 +135,9 @@ pub enum Error {
     Unread(SessionId),
     #[error("no session `{0}`")]
     NoSession(SessionId),
+    /// The receiver of a message was hidden meanwhile.
+    #[error("session `{0}` was archived or deleted, so it gets no messages")]
+    Gone(SessionId),
     /// It works, or has letters to read.
     #[error("session `{0}` is busy")]
     Busy(SessionId),
@@ -208,7 +211,7 @@ impl Error {
 impl From<Error> for proto::Error {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::NoSession(_) | Error::NoLetter(_) => Code::NotFound,
+            Error::NoSession(_) | Error::Gone(_) | Error::NoLetter(_) => Code::NotFound,
             Error::Taken { .. }
             | Error::Unread(_)
             | Error::Fenced(_)
@@ -258,8 +261,9 @@ pub struct Session {
     pub label: Option<String>,
     /// What the agents of its tree call it. Of the live ones of a tree, one has it; those that ended keep it as well.
     pub name: Option<String>,
-    /// A person stopped it: mail does not wake it again, a person's prompt does.
-    pub stopped: bool,
+    /// Whether it was ended for good, until somebody starts it again.
+    #[serde(default)]
+    pub halt: Halt,
     pub cwd: String,
     /// The worktree it entered; `cwd` is in it then.
     pub worktree: Option<Worktree>,
@@ -355,7 +359,7 @@ pub struct RowChange {
     pub worktree: Option<Option<Worktree>>,
     pub title: Option<String>,
     pub policy: Option<String>,
-    pub stopped: Option<bool>,
+    pub halt: Option<Halt>,
     pub base: Option<u64>,
     pub undone: Option<u64>,
     pub activity: Option<Millis>,
@@ -542,10 +546,22 @@ pub struct Awake {
     pub asks: Vec<Ask>,
 }
 
+/// Why a session is no longer a member of its tree, though it could go on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Halt {
+    #[default]
+    No,
+    /// A person stopped it: mail does not wake it again, a person's prompt does.
+    Stopped,
+    /// It was shut down: a message to everybody does not reach it, a message to it does.
+    Closed,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Find {
     Key(String),
-    /// A live session's label, of one owner agent or of any.
+    /// The label of a session, finished or not, of one owner agent or of any.
     Label {
         label: String,
         owner: Option<String>,

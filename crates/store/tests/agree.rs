@@ -1,9 +1,9 @@
 //! Whatever is done to them, the two backends answer alike and end up alike.
 
 use convoke_store::{
-    Ask, AskChange, Batch, BoardChange, BoardQuery, BoardWork, Error, Fence, Find, Fork, HeldQuery, Hold, Mail, Memory,
-    Mode, NewTask, Post, Query, Release, RowChange, RunChange, RunEnd, Scope, SentQuery, Session, Span, Sqlite, Store,
-    TaskUpdate, WaitChange,
+    Ask, AskChange, Batch, BoardChange, BoardQuery, BoardWork, Error, Fence, Find, Fork, Halt, HeldQuery, Hold, Mail,
+    Memory, Mode, NewTask, Post, Query, Release, RowChange, RunChange, RunEnd, Scope, SentQuery, Session, Span, Sqlite,
+    Store, TaskUpdate, WaitChange,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -279,7 +279,7 @@ impl Side {
             context_tokens: 0,
             attempts: 0,
             name: None,
-            stopped: false,
+            halt: Halt::No,
             worktree: None,
             attempt_seq: 0,
             undone: 0,

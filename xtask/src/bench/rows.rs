@@ -89,7 +89,7 @@ fn session(index: usize) -> Session {
         context_tokens: 0,
         attempts: 0,
         name: None,
-        stopped: false,
+        halt: store::Halt::No,
         worktree: None,
         attempt_seq: 0,
         undone: 0,

@@ -167,6 +167,11 @@ pub struct PeersOutput {
 pub struct PeerRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its turn is done, and a message starts it again with all it knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumable: bool,
     /// What to write into `to`.
     pub address: String,
     pub agent: String,

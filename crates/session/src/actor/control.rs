@@ -12,7 +12,7 @@ use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Error, Letter, LetterId, Rule, RunId, Status};
 use rules::mode::Mode;
 use std::sync::Arc;
-use store::{AskChange, Batch, Post, RowChange, WaitChange};
+use store::{AskChange, Batch, Halt, Post, RowChange, WaitChange};
 
 /// The most sessions that one session passes a stop on to.
 const BELOW: usize = 10_000;
@@ -187,8 +187,10 @@ impl Actor {
     /// Everything below stops as well, also what was started after the wave was posted.
     async fn pass_on(&self, batch: &mut Batch, abort: &Abort, from: &Sender) -> Result<(), Stop> {
         // What a person stopped stays so: neither mail nor what comes back from below starts it again.
-        if *from == Sender::Person {
-            batch.row.stopped = Some(true);
+        match (from, abort.reason) {
+            (Sender::Person, _) => batch.row.halt = Some(Halt::Stopped),
+            (_, Reason::Shutdown) => batch.row.halt = Some(Halt::Closed),
+            (_, Reason::User | Reason::Parent | Reason::Timeout) => {}
         }
         let Some(wave) = &abort.wave else { return Ok(()) };
         let below = self.rt.store.busy_below(&self.row.id, BELOW).await?;
@@ -258,7 +260,7 @@ impl Actor {
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &Ending::ok());
         self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
-        batch.row.status = Some(Status::Done);
+        (batch.row.status, batch.row.halt) = (Some(Status::Done), Some(Halt::Closed));
         self.commit(batch).await
     }
 
@@ -277,7 +279,7 @@ impl Actor {
             None => {}
         }
         self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
-        batch.row.status = Some(Status::Killed);
+        (batch.row.status, batch.row.halt) = (Some(Status::Killed), Some(Halt::Closed));
         self.commit(batch).await
     }
 

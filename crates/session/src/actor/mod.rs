@@ -83,9 +83,10 @@ impl From<store::Error> for Stop {
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Unread(_) => Self::Unread,
-            refused @ (store::Error::QueueFull(_) | store::Error::Taken { .. } | store::Error::Overdrawn(_)) => {
-                Self::Refused(refused)
-            }
+            refused @ (store::Error::QueueFull(_)
+            | store::Error::Taken { .. }
+            | store::Error::Overdrawn(_)
+            | store::Error::Gone(_)) => Self::Refused(refused),
             store::Error::Fenced(_) | store::Error::NoSession(_) => Self::Leave(Leave::Fenced),
             store::Error::Closed => Self::Leave(Leave::Stopped),
             other => Self::Leave(Leave::Trouble(other)),
@@ -351,6 +352,7 @@ impl Actor {
         } else if batch.row.status.is_none() {
             batch.row.status = view.busy_status();
         }
+        let archived = batch.archive.clone();
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
         let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
         let news = self.news(&batch);
@@ -377,6 +379,7 @@ impl Actor {
             self.name_after(&run, &answer);
         }
         self.tell_waiters(&moved);
+        archived.iter().for_each(|gone| self.rt.drop_attachments(&self.row.root, gone));
         committed.returned.iter().for_each(|task| self.rt.tell_board(&self.row.root, task));
         if leaves {
             self.rt.outbox.posted();
@@ -398,6 +401,9 @@ impl Actor {
         loop {
             let spare = (!batch.post.is_empty()).then(|| batch.clone());
             match (self.rt.store.commit(&self.row.id, self.fence, batch).await, spare) {
+                (Err(store::Error::NoSession(gone)), Some(spare)) if is_written_to(&spare, &gone) => {
+                    return Err(store::Error::Gone(gone));
+                }
                 (Err(store::Error::NoSession(gone)), Some(spare)) if spare.post.iter().any(|p| p.letter.to == gone) => {
                     tracing::debug!(session = %self.row.id, %gone, "a letter reaches nobody");
                     batch = spare;
@@ -433,7 +439,7 @@ impl Actor {
         self.row.worktree = change.worktree.unwrap_or_else(|| self.row.worktree.take());
         self.row.title = change.title.or(self.row.title.take());
         self.row.policy = change.policy.unwrap_or_else(|| self.row.policy.clone());
-        self.row.stopped = change.stopped.unwrap_or(self.row.stopped);
+        self.row.halt = change.halt.unwrap_or(self.row.halt);
         self.row.started = change.started.or(self.row.started);
         self.row.base = change.base.unwrap_or(self.row.base);
         self.row.undone = change.undone.unwrap_or(self.row.undone);
@@ -465,7 +471,12 @@ impl Actor {
     fn limits(&self) -> Limits {
         let auto = self.role.here.loaded.config.compaction.auto;
         let context = if auto { self.room() } else { 0 };
-        Limits { steps: self.role.profile.steps, context, spent: self.spent().is_some(), stopped: self.row.stopped }
+        Limits {
+            steps: self.role.profile.steps,
+            context,
+            spent: self.spent().is_some(),
+            stopped: self.row.halt == store::Halt::Stopped,
+        }
     }
 
     /// Stops what is under way, and tells a restart that this was no crash.
@@ -531,6 +542,15 @@ fn is_new(row: &Session, entries: &[Stored]) -> bool {
     let own = |stored: &&Stored| stored.seq > shared;
     row.base <= shared
         && !entries.iter().filter(own).any(|stored| matches!(stored.entry, Entry::Reply(_) | Entry::Ended(_)))
+}
+
+/// Whether a call of the batch tells the model that it wrote to a session. That must not be said of one that is gone.
+fn is_written_to(batch: &Batch, gone: &SessionId) -> bool {
+    batch.entries.iter().any(|entry| match entry {
+        Entry::Result(result) => result.wrote.contains(gone),
+        Entry::Waiting(waiting) => matches!(&waiting.on, proto::entry::On::Run { session, .. } if session == gone),
+        _ => false,
+    })
 }
 
 /// Runs that a batch ends or lets join another.

@@ -14,7 +14,7 @@ use proto::{Body, CallId, Class, Code, Entry, Letter, LetterId, Outcome, RunId, 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use store::{Batch, Mode, Post, RunChange, RunEnd};
+use store::{Batch, Halt, Mode, Post, RunChange, RunEnd};
 
 /// The most of a child's answer that its parent is told.
 const REPORT_CHARS: usize = 32_000;
@@ -112,8 +112,9 @@ impl Actor {
             batch.consume.push(letter.id);
         }
         if current.is_none() {
-            // A person's word starts again what a person stopped.
-            batch.row.stopped = (self.row.stopped && by_person).then_some(false);
+            // A person's word starts again what a person stopped; what was shut down, any message.
+            let starts = by_person || self.row.halt == Halt::Closed;
+            batch.row.halt = (self.row.halt != Halt::No && starts).then_some(Halt::No);
             batch.post.extend(self.lost_jobs());
             let at = now();
             batch.row.run = Some(batch.consume.first().map(LetterId::run));

@@ -10,9 +10,9 @@ use proto::letter::{Answer, AskReply, Prompt, Provenance, Reason, Report, Sender
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
 use rules::access::Act;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use store::{Find, Hold, Parcel, Post, Query, Session};
+use store::{Find, Halt, Hold, Parcel, Post, Query, Session};
 use tools::doors::{Mail, Mailed, Say};
 
 /// The longest message.
@@ -189,8 +189,7 @@ impl Inner {
             report: None,
             expires: None,
         };
-        let refused = target
-            .stopped
+        let refused = (target.halt == Halt::Stopped)
             .then(|| "a person stopped this agent: only a person can start it again".to_owned())
             .or_else(|| (policy == Policy::Refuse).then(|| "this gateway takes no mail from there".to_owned()));
         let mut mail = store::Mail { at: now(), ..store::Mail::default() };
@@ -218,7 +217,7 @@ impl Inner {
 
     /// Why a session that exists gets no mail.
     fn refusal(&self, author: &Author<'_>, target: &Session) -> Option<String> {
-        if target.stopped && author.session.is_some() {
+        if target.halt == Halt::Stopped && author.session.is_some() {
             return Some("a person stopped this agent: only a person can start it again".into());
         }
         if target.pending >= self.limits.queue {
@@ -264,15 +263,27 @@ impl Inner {
         }
     }
 
-    /// Every live agent of the tree but the author.
+    /// The members of the tree but the author: live agents, and those with a name whose turn is done. One that was shut
+    /// down or stopped is none, nor is one whose name went to a newcomer.
     async fn everybody(&self, author: &Author<'_>) -> Result<Vec<Session>, Error> {
         let root = tree_of(author)?.root.clone();
         let guard = self.mail_guard(author);
         let own = author.session.map(|own| &own.id);
-        let reached = |row: &Session| {
-            !row.archived && !row.status.is_ended() && Some(&row.id) != own && guard.sees(row, Act::Send)
-        };
-        Ok(self.store.tree(&root, WIDEST).await?.into_iter().filter(reached).collect())
+        let rows = self.store.tree(&root, WIDEST).await?;
+        let mut holders: HashMap<&str, &Session> = HashMap::new();
+        for row in rows.iter().filter(|row| !row.archived) {
+            let Some(name) = row.name.as_deref() else { continue };
+            let holder = holders.entry(name).or_insert(row);
+            // Ids are made in order of time.
+            if holder.id < row.id {
+                *holder = row;
+            }
+        }
+        let holds_name = |row: &Session| row.name.as_deref().is_some_and(|name| holders[name].id == row.id);
+        let member = |row: &Session| !row.status.is_ended() || (row.halt == Halt::No && holds_name(row));
+        let reached =
+            |row: &&Session| !row.archived && member(row) && Some(&row.id) != own && guard.sees(row, Act::Send);
+        Ok(rows.iter().filter(reached).cloned().collect())
     }
 
     fn mail_guard(&self, author: &Author<'_>) -> Guard {
@@ -298,7 +309,7 @@ impl Inner {
             return Err(Error::invalid("that is you: mail goes to others").hint("list_peers shows who is there"));
         }
         if target.archived {
-            let why = format!("`{to}` was put away when its work was done");
+            let why = format!("`{to}` was archived or deleted, so it gets no messages");
             return Err(Error::not_found(why).hint(self.who_is_there(author).await));
         }
         Ok(target)
@@ -421,9 +432,11 @@ impl Inner {
             let why = format!("only an agent above `{to}` or a person may shut it down");
             return Err(Error::new(Code::Denied, why));
         }
-        if target.status.is_ended() {
+        if target.status.is_ended() && target.halt != Halt::No {
             return Err(Error::new(Code::Conflict, format!("`{to}` has ended already ({})", target.status.as_str())));
         }
+        // One whose turn is done has nothing to answer: it is a member no longer, and is not woken for that.
+        let force = force || target.status.is_ended();
         let mut out = Outgoing::default();
         let receipt = |message: &LetterId| MailReceipt {
             to: to.clone(),
@@ -551,6 +564,8 @@ impl Inner {
     fn peer(&self, author: &Author<'_>, row: &Session, place: Place) -> PeerRow {
         PeerRow {
             name: row.name.clone(),
+            label: row.label.clone(),
+            resumable: row.status.is_ended(),
             address: self.address(author, row),
             agent: row.agent.clone(),
             status: row.status,

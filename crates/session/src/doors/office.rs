@@ -28,7 +28,11 @@ impl Office for Doors {
         let told = (!guard.is_boxed()).then(|| key.clone());
         guard.check(&target, Act::Send, &key).map_err(unsent(told.clone()))?;
         if message.spoken {
-            guard.check(&target, Act::Control, &key).map_err(unsent(told))?;
+            guard.check(&target, Act::Control, &key).map_err(unsent(told.clone()))?;
+        }
+        if target.archived {
+            let why = format!("`{key}` was archived or deleted, so it gets no messages");
+            return Err(unsent(told)(Error::not_found(why).hint("start a new session for the work")));
         }
         let counts = self.check_chain(&target, &message).await.map_err(unsent(Some(key.clone())))?;
         self.check_load(&target).map_err(unsent(Some(key.clone())))?;

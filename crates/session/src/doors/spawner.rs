@@ -111,7 +111,7 @@ impl Inner {
                 (row.clone(), Some(row))
             }
         };
-        let attachments = keep(&self.attachments(&session), &request.attachments)?;
+        let attachments = keep(&self.attachments(&session.root, &session.id), &request.attachments)?;
         let body = Prompt {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
@@ -305,8 +305,19 @@ impl Inner {
         self.outputs_of(&row.root).join("agents").join(format!("{}.md", row.id))
     }
 
-    fn attachments(&self, row: &Session) -> PathBuf {
-        self.outputs_of(&row.root).join("attachments").join(row.id.as_str())
+    fn attachments(&self, root: &SessionId, session: &SessionId) -> PathBuf {
+        self.outputs_of(root).join("attachments").join(session.as_str())
+    }
+
+    /// A session is hidden for good: what came with its task goes too.
+    pub(crate) fn drop_attachments(&self, root: &SessionId, session: &SessionId) {
+        let folder = self.attachments(root, session);
+        drop(tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(folder = %folder.display(), %error, "cannot remove the attachments of an archived session");
+            }
+            _ => {}
+        }));
     }
 }
 
@@ -446,7 +457,7 @@ pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant:
         context_tokens: 0,
         attempts: 0,
         name: None,
-        stopped: false,
+        halt: store::Halt::No,
         worktree: None,
         attempt_seq: 0,
         undone: 0,

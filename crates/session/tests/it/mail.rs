@@ -200,7 +200,7 @@ async fn an_agent_that_a_person_stopped_stays_stopped_until_a_person_writes() {
     world.end_of(&posted.run).await;
     let scout = named(&world, &posted.session.id, "scout").await;
     assert!(!world.rt.abort(&scout.id, None).await.unwrap().is_empty());
-    until(&world, &scout.id, |row| row.status == Status::Killed && row.stopped).await;
+    until(&world, &scout.id, |row| row.status == Status::Killed && row.halt == store::Halt::Stopped).await;
     let write = world.send(convoke_session::Target::Session(posted.session.id.clone()), "write").await;
     world.end(&write.run).await;
     let sent = results(&world, &posted.session.id).await.pop().unwrap();
@@ -209,7 +209,7 @@ async fn an_agent_that_a_person_stopped_stays_stopped_until_a_person_writes() {
     let spoken = world.send(convoke_session::Target::Session(scout.id.clone()), "go on").await;
     world.end(&spoken.run).await;
     let row = until(&world, &scout.id, |row| row.status == Status::Done).await;
-    assert!(!row.stopped);
+    assert_eq!(row.halt, store::Halt::No);
     gate.open();
 }
 

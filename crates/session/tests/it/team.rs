@@ -6,6 +6,7 @@ use proto::entry::Entry;
 use proto::letter::{Abort, Reason, Sender};
 use proto::{Body, Class, Letter, LetterId, SessionId, Status};
 use serde_json::{Value, json};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::{Mail, Post, Session};
 use testkit::{Gate, Received, Reply};
@@ -185,4 +186,115 @@ async fn a_childs_usage_includes_its_last_model_call() {
     world.end(&posted.run).await;
     let told = inputs(&world, &posted.session.id).await;
     assert!(told[1].contains(" 77 tokens"), "{}", told[1]);
+}
+
+#[tokio::test]
+async fn a_message_to_everybody_reaches_members_whose_turn_is_done_and_none_that_was_shut_down() {
+    let world = World::new(|received| match (user(received), step(received)) {
+        (text, 0) if text == "go" => {
+            Reply::calls([launch("writer", "write"), launch("tester", "test"), launch("docs", "document")])
+        }
+        (text, 0) if text == "close" => Reply::calls([mail_object("docs", json!({"type": "shutdown_request"}))]),
+        (text, 0) if text.contains("shutdown_request") => {
+            let request = text.split("\"request_id\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+            let answer = json!({"type": "shutdown_response", "request_id": request, "approve": true});
+            Reply::calls([mail_object("lead", answer)])
+        }
+        (text, 0) if text == "all" => Reply::calls([mail("*", "how far are you?"), ("list_peers", json!({}))]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let root = convoke_session::Target::Session(posted.session.id.clone());
+    // Its turn is done, so it is woken by the question and agrees to be shut down.
+    let closing = world.send(root.clone(), "close").await;
+    world.end(&closing.run).await;
+    let all = world.send(root, "all").await;
+    world.end(&all.run).await;
+    let results = results(&world, &posted.session.id).await;
+    let sent = results.iter().rfind(|result| result.get("receipts").is_some()).unwrap();
+    let mut reached: Vec<_> = sent["receipts"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
+    reached.sort_unstable();
+    assert_eq!(reached, ["tester", "writer"], "{sent}");
+    let listed = results.iter().rfind(|result| result.get("peers").is_some()).unwrap();
+    let writer = listed["peers"].as_array().unwrap().iter().find(|peer| peer["name"] == "writer").unwrap();
+    assert_eq!(writer["resumable"], json!(true), "{listed}");
+}
+
+fn mail_object(to: &str, message: Value) -> (&'static str, Value) {
+    ("send_message", json!({"to": to, "message": message}))
+}
+
+async fn results(world: &World, session: &SessionId) -> Vec<Value> {
+    let json = |entry: Entry| match entry {
+        Entry::Result(result) => Some(serde_json::from_str(&result.output).unwrap_or(Value::String(result.output))),
+        _ => None,
+    };
+    world.log(session).await.into_iter().filter_map(json).collect()
+}
+
+#[tokio::test]
+async fn a_finished_session_is_found_by_its_label_until_another_takes_it() {
+    let world = World::new(|received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([("sessions_spawn", json!({"task": "look", "label": "helper"}))]),
+        ("ask", 0) => {
+            Reply::calls([("sessions_send", json!({"label": "helper", "message": "and now?", "timeoutSeconds": 10}))])
+        }
+        ("again", 0) => Reply::calls([("sessions_spawn", json!({"task": "look", "label": "helper"}))]),
+        ("and now?", _) => Reply::text("still here"),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let root = convoke_session::Target::Session(posted.session.id.clone());
+    let asked = world.send(root.clone(), "ask").await;
+    world.end(&asked.run).await;
+    let told = results(&world, &posted.session.id).await;
+    assert_eq!(told[1]["reply"], json!("still here"), "{told:?}");
+    let again = world.send(root, "again").await;
+    world.end(&again.run).await;
+    let children = world.children(&posted.session.id).await;
+    let holders: Vec<_> = children.iter().filter(|row| row.label.is_some()).collect();
+    assert_eq!((children.len(), holders.len()), (2, 1), "the newcomer has it");
+}
+
+#[tokio::test]
+async fn a_message_to_an_archived_child_is_refused_and_its_attachments_are_gone() {
+    let child: Arc<OnceLock<String>> = Arc::default();
+    let known = child.clone();
+    let world = World::new(move |received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([(
+            "sessions_spawn",
+            json!({"task": "look", "label": "brief", "cleanup": "delete",
+                   "attachments": [{"name": "a.txt", "content": "x"}]}),
+        )]),
+        ("ask", 0) => Reply::calls([(
+            "sessions_send",
+            json!({"sessionKey": known.get().unwrap(), "message": "hello?", "timeoutSeconds": 0}),
+        )]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let spawned = results(&world, &posted.session.id).await.remove(0);
+    child.set(spawned["childSessionKey"].as_str().unwrap().to_owned()).unwrap();
+    let root = convoke_session::Target::Session(posted.session.id.clone());
+    let asked = world.send(root, "ask").await;
+    world.end(&asked.run).await;
+    let told = results(&world, &posted.session.id).await;
+    let sent = told.last().unwrap();
+    assert_ne!(sent["status"], json!("sent"), "{told:?}");
+    assert!(sent["error"].as_str().unwrap_or_default().contains("archived or deleted"), "{told:?}");
+    let file = std::path::PathBuf::from(spawned["attachments"][0]["path"].as_str().unwrap());
+    assert!(file.ends_with("a.txt"), "{spawned}");
+    for _ in 0..1000 {
+        if !file.exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the attachment is still there: {}", file.display());
 }

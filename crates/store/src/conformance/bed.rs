@@ -1,6 +1,8 @@
 //! An empty store to test, with the few words that tests are written in.
 
-use crate::{Batch, Committed, Error, Fence, Kept, Mail, Mode, OnKept, Post, Receipt, RowChange, Session, Span, Store};
+use crate::{
+    Batch, Committed, Error, Fence, Halt, Kept, Mail, Mode, OnKept, Post, Receipt, RowChange, Session, Span, Store,
+};
 use proto::entry::{Input, Notice, Stored};
 use proto::letter::{Abort, InputPart, Prompt, Reason, Sender};
 use proto::{Body, Class, Entry, Letter, LetterId, SessionId, Status, Usage};
@@ -121,7 +123,7 @@ pub(super) fn root(name: &str) -> Session {
         context_tokens: 0,
         attempts: 0,
         name: None,
-        stopped: false,
+        halt: Halt::No,
         worktree: None,
         attempt_seq: 0,
         undone: 0,

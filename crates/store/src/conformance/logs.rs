@@ -2,7 +2,7 @@
 
 use super::bed::{child, fork, lines, notice, root, worktree};
 use super::{Bed, bed};
-use crate::{Batch, Error, Fence, RowChange, Span};
+use crate::{Batch, Error, Fence, Halt, RowChange, Span};
 use proto::{RunId, Status, Usage};
 
 pub async fn entries_keep_their_order(bed: Bed) {
@@ -249,7 +249,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         worktree: Some(Some(worktree("/tmp", "/home"))),
         title: Some("t".into()),
         policy: Some("p".into()),
-        stopped: Some(true),
+        halt: Some(Halt::Stopped),
         base: Some(1),
         undone: Some(3),
         activity: Some(50),
@@ -271,7 +271,7 @@ pub async fn row_changes_change_what_they_name(bed: Bed) {
         worktree: Some(worktree("/tmp", "/home")),
         title: Some("t".into()),
         policy: "p".into(),
-        stopped: true,
+        halt: Halt::Stopped,
         base: 1,
         undone: 3,
         activity: 50,

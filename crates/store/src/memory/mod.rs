@@ -104,7 +104,7 @@ impl Store for Memory {
             Find::Label { label, owner } => (
                 10,
                 Box::new(move |s| {
-                    is_live(s) && s.label.as_ref() == Some(label) && owner.as_ref().is_none_or(|o| s.owner == *o)
+                    !s.archived && s.label.as_ref() == Some(label) && owner.as_ref().is_none_or(|o| s.owner == *o)
                 }),
             ),
             Find::Named { root, name } => {

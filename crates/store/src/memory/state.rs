@@ -474,7 +474,7 @@ fn change_row(session: &mut Session, change: &RowChange) {
     set(&mut session.cwd, &change.cwd);
     set(&mut session.worktree, &change.worktree);
     set(&mut session.policy, &change.policy);
-    set(&mut session.stopped, &change.stopped);
+    set(&mut session.halt, &change.halt);
     set(&mut session.base, &change.base);
     set(&mut session.undone, &change.undone);
     set(&mut session.activity, &change.activity);

@@ -5,7 +5,7 @@
 use super::fault::Result;
 use super::purses;
 use super::read::below;
-use super::value::{int, json, session_id, status, text, word};
+use super::value::{halt_number, int, json, session_id, status, text, word};
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, rests};
 use crate::{Error, Fence, Kept, Once, Receipt, Retire, RowChange, RunChange, RunEnd, Session, WaitChange};
@@ -233,7 +233,7 @@ impl Desk<'_> {
             ("title", words(&row.title)),
             ("policy", words(&row.policy)),
             ("undone", row.undone.map(|seq| Value::Integer(int(seq)))),
-            ("stopped", row.stopped.map(|stopped| Value::Integer(stopped.into()))),
+            ("stopped", row.halt.map(|halt| Value::Integer(halt_number(halt)))),
             ("activity", row.activity.map(Value::Integer)),
             ("started", row.started.map(Value::Integer)),
             ("ended", row.ended.map(|ended| or_null(ended.map(Value::Integer)))),
@@ -437,7 +437,7 @@ impl Desk<'_> {
                 session.ended,
                 session.cleanup,
                 session.name,
-                session.stopped,
+                halt_number(session.halt),
                 session.worktree.as_ref().map(json).transpose()?,
                 int(session.undone),
             ],

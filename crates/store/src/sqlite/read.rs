@@ -102,11 +102,11 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
         Find::Key(key) => sessions(connection, "WHERE s.key = ?1", [key]),
         Find::Label { label, owner: Some(owner) } => sessions(
             connection,
-            &format!("WHERE s.label = ?1 AND s.owner = ?2 AND s.archived = 0 AND {NOT_ENDED} {newest}"),
+            &format!("WHERE s.label = ?1 AND s.owner = ?2 AND s.archived = 0 {newest}"),
             [label, owner],
         ),
         Find::Label { label, owner: None } => {
-            sessions(connection, &format!("WHERE s.label = ?1 AND s.archived = 0 AND {NOT_ENDED} {newest}"), [label])
+            sessions(connection, &format!("WHERE s.label = ?1 AND s.archived = 0 {newest}"), [label])
         }
         Find::Named { root, name } => {
             let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };

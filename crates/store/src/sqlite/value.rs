@@ -1,7 +1,7 @@
 //! Rust values as SQLite columns, and back.
 
 use super::fault::{Fault, Result};
-use crate::{Fork, Mode, Run, Session};
+use crate::{Fork, Halt, Mode, Run, Session};
 use proto::{SessionId, Status, Usage};
 use rusqlite::Row;
 use serde::Serialize;
@@ -99,7 +99,7 @@ pub(super) fn session(row: &Row<'_>) -> Result<Session> {
         usage: usage(row, 32)?,
         cleanup: row.get(37)?,
         name: row.get(38)?,
-        stopped: row.get(39)?,
+        halt: halt(row.get(39)?),
         worktree: text_or_null(row, 40)?.map(from_json).transpose()?,
         undone: unsigned(row, 41)?,
     })
@@ -137,4 +137,21 @@ fn usage(row: &Row<'_>, first: usize) -> Result<Usage> {
         cache_write: unsigned(row, first + 3)?,
         cost_usd: row.get(first + 4)?,
     })
+}
+
+/// As the column `stopped` has it, which was a yes or no at first.
+pub(super) fn halt_number(halt: Halt) -> i64 {
+    match halt {
+        Halt::No => 0,
+        Halt::Stopped => 1,
+        Halt::Closed => 2,
+    }
+}
+
+fn halt(number: i64) -> Halt {
+    match number {
+        0 => Halt::No,
+        2 => Halt::Closed,
+        _ => Halt::Stopped,
+    }
 }
