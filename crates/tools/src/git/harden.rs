@@ -1,7 +1,5 @@
 //! The environment of a git call: which settings hold, whatever the repository says.
 
-use proto::{Code, Error};
-
 /// Settings that start programs or reach out, and what they are instead. Ours come last, so they win.
 const FIXED: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
@@ -46,8 +44,17 @@ const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
 ];
 
-/// What of the user's own settings is carried over: it says which files count, and starts nothing.
-const CARRIED: &[&str] = &["core.excludesfile", "core.autocrlf", "core.eol", "safe.directory"];
+/// What of the settings is carried over: it says which files count and what they look like, and starts nothing.
+const CARRIED: &[&str] = &[
+    "core.excludesfile",
+    "core.autocrlf",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "safe.directory",
+];
 
 /// For the one call that lists the settings: the user's own are still seen.
 pub(super) fn asking(base: &[(String, String)]) -> Vec<(String, String)> {
@@ -57,45 +64,25 @@ pub(super) fn asking(base: &[(String, String)]) -> Vec<(String, String)> {
 }
 
 /// For every other call. `listed` is what `git config --null --list` said.
-pub(super) fn environment(base: &[(String, String)], listed: &str) -> Result<Vec<(String, String)>, Error> {
+pub(super) fn environment(base: &[(String, String)], listed: &str) -> Vec<(String, String)> {
     let mut env = asking(base);
     for name in ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"] {
         env.push((name.into(), "/dev/null".into()));
     }
     env.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
-    // By variables and not by `-c`: the name of a filter may hold a `=`.
-    let settings = settings(listed)?;
+    let settings = settings(listed);
     env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string()));
     for (at, (key, value)) in settings.into_iter().enumerate() {
         env.push((format!("GIT_CONFIG_KEY_{at}"), key));
         env.push((format!("GIT_CONFIG_VALUE_{at}"), value));
     }
-    Ok(env)
+    env
 }
 
-fn settings(listed: &str) -> Result<Vec<(String, String)>, Error> {
-    let mut out = Vec::new();
-    let mut filters: Vec<&str> = Vec::new();
-    for line in listed.split('\0') {
-        let (key, value) = line.split_once('\n').unwrap_or((line, "true"));
-        if CARRIED.contains(&key) {
-            out.push((key.to_owned(), value.to_owned()));
-        }
-        let filter = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
-        filters.extend(filter.map(|(name, _)| name).filter(|name| !filters.contains(name)));
-    }
-    for name in filters {
-        // What is no text was replaced when it was read: the filter is called something else.
-        if name.contains(char::REPLACEMENT_CHARACTER) {
-            let why = "the settings of the repository name a filter in a way that cannot be turned off";
-            return Err(Error::new(Code::Conflict, why).hint("look at `git config --list` in it"));
-        }
-        for (key, value) in [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")] {
-            out.push((format!("filter.{name}.{key}"), value.to_owned()));
-        }
-    }
-    out.extend(FIXED.iter().map(pair));
-    Ok(out)
+fn settings(listed: &str) -> Vec<(String, String)> {
+    let lines = listed.split('\0').map(|line| line.split_once('\n').unwrap_or((line, "true")));
+    let carried = lines.filter(|(key, _)| CARRIED.contains(key)).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    carried.chain(FIXED.iter().map(pair)).collect()
 }
 
 fn pair((name, value): &(&str, &str)) -> (String, String) {
@@ -107,19 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_are_emptied_whatever_they_are_called_and_our_settings_come_last() {
-        let listed = "core.excludesfile\n~/ignored\0filter.a=b.smudge\nevil\0filter.a=b.clean\nevil\0core.bare\0";
-        let settings = settings(listed).unwrap();
+    fn what_is_harmless_is_carried_over_and_our_settings_come_last() {
+        let listed = "core.excludesfile\n~/ignored\0filter.a=b.smudge\nevil\0core.filemode\0core.fsmonitor\nevil\0";
+        let settings = settings(listed);
         let has = |key: &str, value: &str| settings.contains(&(key.into(), value.into()));
-        assert!(has("core.excludesfile", "~/ignored") && has("filter.a=b.smudge", "") && has("filter.a=b.process", ""));
-        assert_eq!(settings.iter().filter(|(key, _)| key == "filter.a=b.clean").count(), 1);
+        assert!(
+            has("core.excludesfile", "~/ignored") && has("core.filemode", "true") && has("core.fsmonitor", "false")
+        );
         assert_eq!(settings.last().unwrap().0, "core.fsyncMethod");
-        assert!(!settings.iter().any(|(key, _)| key == "core.bare"));
-    }
-
-    #[test]
-    fn a_filter_whose_name_cannot_be_repeated_is_an_error() {
-        let listed = String::from_utf8_lossy(b"filter.\xff.clean\nevil\0").into_owned();
-        assert!(settings(&listed).unwrap_err().message.contains("filter"));
+        assert!(!settings.iter().any(|(_, value)| value == "evil"));
     }
 }

@@ -5,10 +5,16 @@
 //! holds nothing of the user's git, and a time limit; the few harmless things of the user's own settings that change
 //! what counts as a change (`core.excludesFile` and the like) are carried over.
 //!
+//! Filters have names that nobody knows beforehand, so they cannot be turned off that way. Every call that would run one
+//! is made [`Apart`] from the repository's settings.
+//!
 //! None of this reaches a git that git itself starts in a repository inside of this one, and `status` and `add` do that:
 //! no call may let them look into one. Whoever wants to know opens it on its own.
 
+mod apart;
 mod harden;
+
+pub(crate) use apart::{Apart, Site, Which};
 
 use crate::process::{self, Command, Finished, Processes};
 use proto::{Code, Error};
@@ -36,13 +42,13 @@ pub struct Git {
 }
 
 impl Git {
-    /// Looks which programs the settings that hold in `dir` would start, and makes sure that none of them is.
+    /// Git in a directory, with what of the settings there is harmless.
     pub async fn open(processes: Arc<dyn Processes>, cancel: CancellationToken, dir: &Path) -> Result<Self, Error> {
         let asking = harden::asking(processes.env());
         let mut git = Self { processes, cancel, dir: dir.to_owned(), env: asking };
         // Reading settings starts nothing. Outside of a repository this lists the user's own.
         let listed = git.read(&["config", "--null", "--list"]).await?;
-        git.env = harden::environment(git.processes.env(), &listed)?;
+        git.env = harden::environment(git.processes.env(), &listed);
         Ok(git)
     }
 

@@ -1,12 +1,13 @@
 //! Making a worktree, or finding again one that is there.
 //!
-//! The usual way costs three git calls: the settings, the places, and `git worktree add` itself. Everything else is only
-//! looked at when that fails.
+//! The usual way costs four git calls: the settings, the places, `git worktree add` without its files, and then the files,
+//! apart from what the settings say about them. Everything else is only looked at when that fails.
 
 use super::name::Name;
 use super::record::Record;
 use super::repository::{Repository, Tree};
 use super::{Base, files, inspect, lock, snapshot};
+use crate::git::{Apart, Site, Which};
 use proto::{Code, Error};
 use std::path::{Path, PathBuf};
 
@@ -41,16 +42,31 @@ pub async fn create(repo: &Repository, name: &Name, base: Base) -> Result<Made, 
         Base::Fresh => fresh(repo).await?.unwrap_or(head),
     };
     let (branch, place) = (name.branch(), path.display().to_string());
-    let add = ["worktree", "add", "--quiet", "--no-track", "-b", &branch, &place, &start];
+    let add = [ADD, &["--no-track", "-b", &branch, &place, &start]].concat();
     let (added, ()) = tokio::join!(repo.git.work(&add), snapshot::prune(repo));
     match added {
         Ok(_) => {
+            fill(repo, &path, &start).await?;
             let record = Record { base: Some(start), from: repo.branch.clone(), kept: false };
             recorded(repo, name, path, record).await
         }
         Err(error) if error.code == Code::Unavailable => again(repo, name, path, Some(error)).await,
         Err(error) => Err(error),
     }
+}
+
+/// Makes one without files, in a state that is known for half made until they are there.
+const ADD: &[&str] = &["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", UNFINISHED];
+/// Git's own word for it, while it makes one.
+pub(super) const UNFINISHED: &str = "initializing";
+
+/// Puts the files of a commit into a worktree, and says that it is whole.
+async fn fill(repo: &Repository, path: &Path, commit: &str) -> Result<(), Error> {
+    let git_dir = git_dir(path)?;
+    let site = Site { top: path, git_dir: &git_dir, common: &repo.common, head: commit };
+    let apart = Apart::new(&repo.git, &site, Which::Own)?;
+    apart.git.work(&["read-tree", "--reset", "-u", commit]).await?;
+    std::fs::remove_file(git_dir.join("locked")).map_err(|error| files::refused("unlock", path, &error))
 }
 
 /// The remote's main branch, as it was last fetched.
@@ -71,15 +87,16 @@ async fn again(repo: &Repository, name: &Name, path: PathBuf, failed: Option<Err
     let branch = name.branch();
     let has_branch = repo.git.ask(&["rev-parse", "--verify", "--quiet", &super::branch_ref(name.as_str())]).await?;
     let place = path.display().to_string();
-    let (record, found) = match (&tree, has_branch.is_some()) {
+    let (record, found) = match (&tree, has_branch.as_deref()) {
         (Some(tree), _) if tree.is_unfinished() => {
             (complete(repo, tree).await?, "It was only half made, and is whole now.")
         }
         (Some(tree), _) if !tree.is_missing() => (tree.record(), "It was there already, and is entered as it is."),
         (None, _) if std::fs::symlink_metadata(&path).is_ok() => return Err(in_the_way(&path)),
-        (_, true) => {
+        (_, Some(tip)) => {
             let record = tree.as_ref().map(Tree::record).unwrap_or_default();
-            repo.git.work(&["worktree", "add", "--quiet", "--force", &place, &branch]).await?;
+            repo.git.work(&[ADD, &["--force", &place, &branch]].concat()).await?;
+            fill(repo, &path, tip.trim()).await?;
             (record, "Its branch was there already, with what is committed on it.")
         }
         _ => return Err(failed.unwrap_or_else(|| in_the_way(&path))),
@@ -94,9 +111,7 @@ pub(super) async fn complete(repo: &Repository, tree: &Tree) -> Result<Record, E
     let _ = std::fs::remove_file(tree.git_dir.join("index.lock"));
     let index = inspect::Index::of(repo, tree).await?;
     snapshot::take(repo, tree, &index).await?;
-    let git = repo.git.open_in(&tree.path).await?.steadfast();
-    git.work(&["reset", "--quiet", "--hard", "HEAD"]).await?;
-    repo.git.work(&["worktree", "unlock", &tree.path.display().to_string()]).await?;
+    fill(repo, &tree.path, &tree.head).await?;
     Ok(Record { base: Some(tree.head.clone()), from: repo.branch.clone(), ..tree.record() })
 }
 
@@ -117,7 +132,7 @@ pub(super) async fn recorded(repo: &Repository, name: &Name, path: PathBuf, reco
     Ok(Made { name: name.as_str().into(), path, branch, base: record.base, from, found: None })
 }
 
-fn git_dir(path: &Path) -> Result<PathBuf, Error> {
+pub(super) fn git_dir(path: &Path) -> Result<PathBuf, Error> {
     let file = path.join(".git");
     let text = std::fs::read_to_string(&file).map_err(|error| files::refused("read", &file, &error))?;
     let dir = text.trim().strip_prefix("gitdir: ").map(|dir| path.join(dir));

@@ -1,11 +1,10 @@
 //! What would be lost with a worktree: files that are in no commit, and commits that are on no other branch.
 
-use super::files;
 use super::repository::{Repository, Tree};
-use crate::git::Git;
+use crate::git::{Apart, Git, Site, Which};
 use proto::{Code, Error};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How many of each are named.
 const NAMED: usize = 50;
@@ -53,7 +52,7 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
 pub(super) struct Index {
     /// Git in the worktree, with the copy as its index.
     pub(super) git: Git,
-    path: PathBuf,
+    _apart: Apart,
     /// Repositories inside of the worktree that it knows of.
     pub(super) nested: Vec<String>,
 }
@@ -63,15 +62,12 @@ impl Index {
         if tree.git_dir.as_os_str().is_empty() {
             return Err(Error::internal(format!("git has no directory for the worktree `{}`", tree.name)));
         }
-        let path = tree.git_dir.join(format!("convoke-index-{}", proto::CallId::new()));
-        let index = tree.git_dir.join("index");
-        let git = repo.git.open_in(&tree.path).await?.with("GIT_INDEX_FILE", &path.display().to_string());
-        let mut index_copy = Self { git, path, nested: Vec::new() };
-        if index.exists() {
-            copy(&index, &index_copy.path).map_err(|error| files::refused("copy", &index, &error))?;
-        } else {
-            index_copy.git.work(&["read-tree", "HEAD"]).await?;
+        let site = Site { top: &tree.path, git_dir: &tree.git_dir, common: &repo.common, head: &tree.head };
+        let apart = Apart::new(&repo.git, &site, Which::Copy)?;
+        if !apart.has_index {
+            apart.git.work(&["read-tree", "HEAD"]).await?;
         }
+        let mut index_copy = Self { git: apart.git.clone(), _apart: apart, nested: Vec::new() };
         index_copy.see_everything(tree).await?;
         Ok(index_copy)
     }
@@ -120,21 +116,6 @@ pub(super) fn nested(top: &Path, listed: &str) -> Vec<String> {
     links.map(|entry| entry.path).filter(there).map(str::to_owned).collect()
 }
 
-/// With the time of the original: git looks into files that changed within the second of their index, and would pass over
-/// a change of the same length if the index seemed younger.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    let written = std::fs::metadata(from)?.modified()?;
-    std::fs::copy(from, to)?;
-    std::fs::File::options().write(true).open(to)?.set_modified(written)
-}
-
-impl Drop for Index {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(self.path.with_extension("lock"));
-    }
-}
-
 /// Refuses to look while another git works in the worktree: what it is about to commit is in neither place.
 pub(super) fn check_unlocked(tree: &Tree) -> Result<(), Error> {
     let lock = tree.git_dir.join("index.lock");
@@ -153,7 +134,7 @@ pub(super) async fn changes(repo: &Repository, tree: &Tree, index: &Index) -> Re
     let mut files: Vec<String> = listed.split('\0').filter(|line| !line.is_empty()).map(str::to_owned).collect();
     for inner in &index.nested {
         let line = format!(" M {inner}");
-        if !files.contains(&line) && !is_unchanged(&index.git, &tree.path.join(inner)).await {
+        if !files.contains(&line) && !is_unchanged(&repo.git, &tree.path.join(inner)).await {
             files.push(line);
         }
     }
@@ -172,11 +153,10 @@ const STATUS: &[&str] =
 /// that has others in itself, counts as changed.
 async fn is_unchanged(outer: &Git, dir: &Path) -> bool {
     let look = async || -> Result<bool, Error> {
-        let git = outer.open_in(dir).await?;
-        let top = git.read(&["rev-parse", "--path-format=absolute", "--show-toplevel"]).await?;
-        let own = Path::new(top.trim_end_matches('\n')).canonicalize().ok() == dir.canonicalize().ok();
-        let listed = git.read(&["ls-files", "-v", "--stage", "-z"]).await?;
-        Ok(own && nested(dir, &listed).is_empty() && git.read(STATUS).await?.is_empty())
+        let repo = Repository::of(outer.open_in(dir).await?, dir).await?;
+        let own = Some(repo.top()) == dir.canonicalize().ok().as_deref();
+        let index = Index::of(&repo, &repo.own_tree("")?).await?;
+        Ok(own && index.nested.is_empty() && index.git.read(STATUS).await?.is_empty())
     };
     look().await.unwrap_or(false)
 }

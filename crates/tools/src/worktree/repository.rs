@@ -38,7 +38,11 @@ impl Repository {
         if !dir.is_dir() {
             return Err(Error::not_found(format!("the directory `{}` is gone", dir.display())));
         }
-        let git = Git::open(processes, cancel, dir).await?;
+        Self::of(Git::open(processes, cancel, dir).await?, dir).await
+    }
+
+    /// Of a directory that git was opened in.
+    pub(super) async fn of(git: Git, dir: &Path) -> Result<Self, Error> {
         let places = ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
         let with_head = [places.as_slice(), &["HEAD", "--symbolic-full-name", "HEAD"]].concat();
         let said = match git.ask(&with_head).await? {
@@ -159,7 +163,7 @@ pub(super) struct Tree {
 impl Tree {
     /// Git was ended while it made this.
     pub(super) fn is_unfinished(&self) -> bool {
-        self.locked.as_deref() == Some("initializing")
+        self.locked.as_deref() == Some(super::create::UNFINISHED)
     }
 
     /// Its directory is gone.

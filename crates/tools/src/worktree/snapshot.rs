@@ -9,6 +9,7 @@ use super::name::Name;
 use super::record::Record;
 use super::repository::{Repository, Tree};
 use super::{files, lock};
+use crate::git::{Apart, Site, Which};
 use proto::{Code, Error, Millis};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -184,9 +185,11 @@ pub async fn restore(repo: &Repository, wanted: &str) -> Result<(Made, Snapshot)
     }
     let head = snapshot.parents.first().ok_or_else(|| Error::internal("the snapshot has no parent"))?;
     add(repo, &name, &path, head).await?;
-    let git = repo.git.at(&path).steadfast();
-    git.work(&["read-tree", "--reset", "-u", &snapshot.commit]).await?;
-    git.work(&["reset", "--quiet", "--mixed", "HEAD"]).await?;
+    let git_dir = create::git_dir(&path)?;
+    let site = Site { top: &path, git_dir: &git_dir, common: &repo.common, head };
+    let apart = Apart::new(&repo.git.steadfast(), &site, Which::Own)?;
+    apart.git.work(&["read-tree", "--reset", "-u", &snapshot.commit]).await?;
+    apart.git.work(&["reset", "--quiet", "--mixed", "HEAD"]).await?;
     let record = Record { base: snapshot.base.clone(), from: snapshot.from.clone(), kept: true };
     Ok((create::recorded(repo, &name, path, record).await?, snapshot))
 }

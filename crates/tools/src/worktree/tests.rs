@@ -634,3 +634,64 @@ async fn a_tmux_session_in_it_ends_with_it() {
     assert_eq!(removed.unwrap().tmux, ["inside"]);
     assert_eq!(listed.trim(), "outside");
 }
+
+/// A repository whose settings name a filter only where a worktree is, or only at times.
+fn filtered(place: &Place, included: &str) -> PathBuf {
+    let canary = place.dir().join("../canary");
+    let script = place.file("../evil.sh", format!("#!/bin/sh\necho $0 >> {}\ncat\n", canary.display()));
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let evil = script.canonicalize().unwrap();
+    place.file(
+        "evil.inc",
+        format!("[filter \"x\"]\n\tsmudge = {0}\n\tclean = {0}\n\trequired = true\n", evil.display()),
+    );
+    place.file(".gitattributes", "*.txt filter=x\n");
+    commit(place.dir(), "attributes");
+    let settings = place.content(".git/config");
+    place.file(".git/config", format!("{settings}\n{included}\n\tpath = ../evil.inc\n"));
+    canary
+}
+
+#[tokio::test]
+async fn settings_that_hold_only_in_the_new_worktree_name_nothing_that_is_run() {
+    for included in [
+        "[includeIf \"onbranch:convoke/**\"]",
+        "[includeIf \"onbranch:convoke/x\"]",
+        "[includeIf \"gitdir:**/worktrees/**\"]",
+        "[includeIf \"gitdir/i:**/WORKTREES/x\"]",
+        "[include]",
+    ] {
+        let place = repository();
+        let canary = filtered(&place, included);
+        let tree = made(&place, "x").await;
+        assert_eq!(std::fs::read_to_string(tree.join("a.txt")).unwrap(), "one\n", "{included}");
+        write(&tree.join("a.txt"), "two\n");
+        assert!(try_remove(&place, "x", false).await.unwrap_err().message.contains("M a.txt"), "{included}");
+        let removed = try_remove(&place, "x", true).await.unwrap();
+        restore(&open(&place).await, &removed.snapshot.name).await.unwrap();
+        assert_eq!(std::fs::read_to_string(tree.join("a.txt")).unwrap(), "two\n", "{included}");
+        // Only its branch is left, and then not even all of a checkout.
+        std::fs::remove_dir_all(&tree).unwrap();
+        made(&place, "x").await;
+        std::fs::write(place.dir().join(".git/worktrees/x/locked"), "initializing").unwrap();
+        std::fs::remove_file(tree.join("a.txt")).unwrap();
+        made(&place, "x").await;
+        assert_eq!(std::fs::read_to_string(tree.join("a.txt")).unwrap(), "one\n", "{included}");
+        assert!(!canary.exists(), "{included}");
+        // As a control: plain git falls for it.
+        std::fs::remove_file(tree.join("a.txt")).unwrap();
+        git_in(&tree, "checkout a.txt");
+        assert!(canary.exists(), "{included}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_come_between_a_look_and_the_work_name_nothing_that_is_run() {
+    let place = repository();
+    let canary = filtered(&place, "[include]");
+    std::fs::rename(place.dir().join("evil.inc"), place.dir().join("later")).unwrap();
+    let repo = open(&place).await;
+    std::fs::rename(place.dir().join("later"), place.dir().join("evil.inc")).unwrap();
+    create(&repo, &name("x"), Base::Head).await.unwrap();
+    assert!(!canary.exists());
+}
