@@ -81,22 +81,8 @@ pub(super) struct Entered {
     pub(super) notice: Option<String>,
     /// Where temporary files go.
     pub(super) temporary: PathBuf,
-    unwanted: Vec<PathBuf>,
     /// Keeps it from being taken for idle.
     _inside: Arc<Inside>,
-}
-
-impl Entered {
-    /// Removes what a command left for git to stumble over. What it is told about that.
-    pub(super) fn tidy(&self) -> Option<String> {
-        let removed: Vec<String> = self
-            .unwanted
-            .iter()
-            .filter(|path| std::fs::remove_file(path).is_ok())
-            .map(|path| format!("`{}` was removed: it would change what git runs", path.display()))
-            .collect();
-        (!removed.is_empty()).then(|| removed.join("; "))
-    }
 }
 
 impl Sandboxes {
@@ -144,7 +130,8 @@ impl Sandboxes {
         let mut why = String::new();
         let home = start.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
         for _ in 0..ATTEMPTS {
-            let ground = sandbox::look(confine, &self.places, home, |path| masks.made(path)).map_err(refused)?;
+            let by = sandbox::For { places: &self.places, home, keeps: matches!(backend, Backend::Bubblewrap(_)) };
+            let ground = sandbox::look(confine, &by, |path| masks.made(path)).map_err(refused)?;
             let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
             let (inside, found) = match warm {
                 Some(room) => room,
@@ -157,7 +144,7 @@ impl Sandboxes {
             match inside.get_or_try_init(make).await {
                 Ok(whole) if whole.is_whole() => {
                     let notice = notice.or_else(|| found.notice.clone());
-                    return Ok(Way::Inside(self.entered(confine, &backend, ground.unwanted, notice, whole)));
+                    return Ok(Way::Inside(self.entered(confine, &backend, notice, whole)));
                 }
                 Ok(_) => why = "files that its sandbox protects are being replaced; try again".into(),
                 Err(error) => why = error,
@@ -167,19 +154,12 @@ impl Sandboxes {
         Err(refused(why))
     }
 
-    fn entered(
-        &self,
-        confine: &Confine,
-        backend: &Backend,
-        unwanted: Vec<PathBuf>,
-        notice: Option<String>,
-        inside: &Arc<Inside>,
-    ) -> Entered {
+    fn entered(&self, confine: &Confine, backend: &Backend, notice: Option<String>, inside: &Arc<Inside>) -> Entered {
         let temporary = match backend {
             Backend::Bubblewrap(_) if confine.reach.mode != Mode::Off => PathBuf::from("/tmp"),
             _ => self.places.temporary(&confine.session),
         };
-        Entered { link: Arc::clone(&inside.link), notice, temporary, unwanted, _inside: Arc::clone(inside) }
+        Entered { link: Arc::clone(&inside.link), notice, temporary, _inside: Arc::clone(inside) }
     }
 
     /// Looked for once: what a machine can do does not change while a gateway runs.
@@ -357,10 +337,11 @@ async fn sweep(sandboxes: Weak<Sandboxes>) {
 fn prepare(places: &Places) -> io::Result<()> {
     private_dir(&places.root.join("tmp"))?;
     DirBuilder::new().recursive(true).mode(0o555).create(places.empty())?;
-    let nothing = OpenOptions::new().write(true).create_new(true).mode(0o000).open(places.nothing());
-    match nothing {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(_) | Err(_) => {}
+    for (path, mode) in [(places.nothing(), 0o000), (places.blank(), 0o444)] {
+        match OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
     }
     let now = SystemTime::now();
     for session in std::fs::read_dir(places.root.join("tmp"))?.flatten() {

@@ -146,9 +146,8 @@ impl Begun {
             command.env.retain(|(known, _)| known != name);
             command.env.push((name.into(), format!("{temporary}{below}")));
         }
-        let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await;
-        let tidied = entered.tidy();
-        Ok(Finished { notice: tidied.or(entered.notice), ..finished? })
+        let finished = self.call.follow(wire::encode(&command)?, &command, cancel).await?;
+        Ok(Finished { notice: entered.notice, ..finished })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What there is on disk that a sandbox has to leave open, keep as it is, or put away: looked at before each command,
 //! since a path that comes or goes makes another sandbox necessary.
 
+use super::git::{COMMON, Git, How, is_plain};
 use super::{Confine, Hiding, Mode, Places, Reach, masks};
 use proto::Action;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,8 +26,11 @@ pub(crate) struct Ground {
     pub(crate) fixed: Vec<PathBuf>,
     /// The same, but there is nothing yet.
     pub(crate) missing: Vec<PathBuf>,
-    /// Would change what git runs, has no business there, and cannot be kept from being made: removed after each command.
-    pub(crate) unwanted: Vec<PathBuf>,
+    /// Of these nothing is there, but for what of it is open or stays as it is.
+    pub(crate) blank: Vec<PathBuf>,
+    /// Inside of that, taken by something empty, so that nothing is made there that would be lost.
+    pub(crate) empty_files: Vec<PathBuf>,
+    pub(crate) empty_folders: Vec<PathBuf>,
     /// Directories of ours, and what of them may be read.
     pub(crate) private: Vec<PathBuf>,
     pub(crate) outputs: Vec<PathBuf>,
@@ -42,7 +46,9 @@ impl Ground {
             writable: Vec::new(),
             fixed: Vec::new(),
             missing: Vec::new(),
-            unwanted: Vec::new(),
+            blank: Vec::new(),
+            empty_files: Vec::new(),
+            empty_folders: Vec::new(),
             private: Vec::new(),
             outputs: Vec::new(),
         }
@@ -73,14 +79,18 @@ const OTHERS: &[Other] = &[
     },
 ];
 
-/// `home` is the user's own directory; `made` says whether a path is a stand-in that a sandbox put there. An error is why
-/// nothing can be run.
-pub(crate) fn look(
-    confine: &Confine,
-    places: &Places,
-    home: Option<&Path>,
-    made: impl Fn(&Path) -> bool,
-) -> Result<Ground, String> {
+/// What a ground is looked at for.
+pub(crate) struct For<'a> {
+    pub(crate) places: &'a Places,
+    /// The user's own directory.
+    pub(crate) home: Option<&'a Path>,
+    /// Whoever holds the sandbox can keep a file inside of an open folder.
+    pub(crate) keeps: bool,
+}
+
+/// `made` says whether a path is a stand-in that a sandbox put there. An error is why nothing can be run.
+pub(crate) fn look(confine: &Confine, by: &For<'_>, made: impl Fn(&Path) -> bool) -> Result<Ground, String> {
+    let places = by.places;
     if !confine.dir.is_dir() {
         return Err(format!("its directory `{}` does not exist any more", confine.dir.display()));
     }
@@ -97,25 +107,59 @@ pub(crate) fn look(
     let system = Some(PathBuf::from("/run/current-system")).filter(exists);
     ground.kept_of_run = resolver.into_iter().chain(system).collect();
     if confine.reach.mode == Mode::Workspace {
-        let homes: Vec<PathBuf> = home.into_iter().chain(places.home()).flat_map(Path::canonicalize).collect();
-        workspace(confine, &homes, &mut ground, &made)?;
+        let homes: Vec<PathBuf> = by.home.into_iter().chain(places.home()).flat_map(Path::canonicalize).collect();
+        workspace(confine, &homes, by.keeps, &mut Laying { ground: &mut ground, made: &made })?;
         return Ok(ground);
     }
     // It may lie where temporary files do, which are others in there.
     let root = confine.chain().swap_remove(0);
-    if let Some(Git::Linked { common, .. }) = Git::of(&root) {
-        ground.fixed.push(common);
+    if let Some(common) = Git::of(&root).as_ref().and_then(Git::common) {
+        ground.fixed.push(common.to_owned());
     }
     ground.fixed.push(root);
     Ok(ground)
 }
 
-fn workspace(
-    confine: &Confine,
-    homes: &[PathBuf],
-    ground: &mut Ground,
-    made: &impl Fn(&Path) -> bool,
-) -> Result<(), String> {
+/// A ground while it is being looked at.
+pub(super) struct Laying<'a> {
+    pub(super) ground: &'a mut Ground,
+    made: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Laying<'_> {
+    /// It stays as it is, or does not come into being.
+    pub(super) fn fix(&mut self, path: PathBuf) -> Result<(), String> {
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.ground.missing.push(path),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => return Err(format!("cannot look at `{}`: {error}", path.display())),
+            Ok(found) if found.is_symlink() => {
+                return Err(format!(
+                    "`{}` is a symbolic link, which a sandbox cannot protect: put what it leads to in its place, or set \
+                     `sandbox.mode` to `off`",
+                    path.display()
+                ));
+            }
+            Ok(_) if self.is_stand_in(&path) => self.ground.missing.push(path),
+            Ok(_) if path.ends_with(COMMON) => {
+                return Err(format!("`{}` leads git elsewhere: remove it, if it is not yours", path.display()));
+            }
+            Ok(_) => self.ground.fixed.push(path),
+        }
+        Ok(())
+    }
+
+    /// They stay as they are, where they are.
+    pub(super) fn keep(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.ground.fixed.extend(paths.into_iter().filter(|path| is_plain(path)));
+    }
+
+    pub(super) fn is_stand_in(&self, path: &Path) -> bool {
+        (self.made)(path) && masks::is_empty(path)
+    }
+}
+
+fn workspace(confine: &Confine, homes: &[PathBuf], keeps: bool, lay: &mut Laying<'_>) -> Result<(), String> {
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
     let allowed = allowed(&confine.rules, root);
@@ -127,40 +171,13 @@ fn workspace(
             levels.push(home.clone());
         }
     }
-    let mut fix = |path: PathBuf| -> Result<(), String> {
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => ground.missing.push(path),
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
-            Err(error) => return Err(format!("cannot look at `{}`: {error}", path.display())),
-            Ok(found) if found.is_symlink() => {
-                return Err(format!(
-                    "`{}` is a symbolic link, which a sandbox cannot protect: put what it leads to in its place, or set \
-                     `sandbox.mode` to `off`",
-                    path.display()
-                ));
-            }
-            Ok(_) if made(&path) && masks::is_empty(&path) => ground.missing.push(path),
-            Ok(_) => ground.fixed.push(path),
-        }
-        Ok(())
-    };
     for level in &levels {
-        OURS.iter().try_for_each(|name| fix(level.join(name)))?;
-    }
-    let git = Git::of(root);
-    if let Some(Git::Elsewhere { link }) = git.as_ref().filter(|_| root.join(".git").is_symlink()) {
-        fix(link.clone())?;
-    }
-    let modules = git.as_ref().map_or(Ok(Vec::new()), Git::modules)?;
-    let guarded = git.iter().flat_map(Git::guarded);
-    let of_modules = modules.iter().flat_map(|module| guarded_in(module)).filter(|path| !path.is_symlink());
-    for path in guarded.chain(of_modules) {
-        fix(path)?;
+        OURS.iter().try_for_each(|name| lay.fix(level.join(name)))?;
     }
     for (level, other) in levels.iter().flat_map(|level| OTHERS.iter().map(move |other| (level, other))) {
         let (folder, at_home) = (level.join(other.folder), homes.contains(level));
-        if at_home && (folder.is_symlink() || !folder.exists() || (made(&folder) && masks::is_empty(&folder))) {
-            fix(folder)?;
+        if at_home && (folder.is_symlink() || !folder.exists() || lay.is_stand_in(&folder)) {
+            lay.fix(folder)?;
             continue;
         }
         // One that is a link counts where it leads to, and there only inside of the workspace: the rest cannot be changed.
@@ -169,26 +186,23 @@ fn workspace(
         };
         let there = other.kept.iter().filter(|name| is_plain(&folder.join(name)));
         let names: BTreeSet<&str> = there.chain(other.read.iter().filter(|_| at_home)).copied().collect();
-        names.iter().try_for_each(|name| fix(folder.join(name)))?;
+        names.iter().try_for_each(|name| lay.fix(folder.join(name)))?;
         held.extend(Some(folder).filter(|_| !names.is_empty()));
     }
     let hiding = Hiding::of(&confine.rules);
     for path in [root, dir].map(|level| level.join(".env")) {
-        let new = fs::symlink_metadata(&path).is_err() || (made(&path) && masks::is_empty(&path));
-        if new && hiding.hides(&path, &confine.worktree) && !ground.missing.contains(&path) {
-            ground.missing.push(path);
+        let new = fs::symlink_metadata(&path).is_err() || lay.is_stand_in(&path);
+        if new && hiding.hides(&path, &confine.worktree) && !lay.ground.missing.contains(&path) {
+            lay.ground.missing.push(path);
         }
     }
-    ground.writable.extend(held);
-    ground.writable.extend(chain);
-    ground.writable.extend(allowed);
-    if let Some(git) = git {
-        git.open(ground, &modules);
-    }
-    match ground.unwanted.iter().find(|path| path.symlink_metadata().is_ok()) {
-        Some(path) => Err(format!("`{}` leads git elsewhere: remove it, if it is not yours", path.display())),
-        None => Ok(()),
-    }
+    lay.ground.writable.extend(held);
+    lay.ground.writable.extend(chain.iter().cloned());
+    let git = Git::of(root);
+    let named = |common: &Path| allowed.iter().any(|allowed| common.starts_with(allowed));
+    let how = How { keeps, named: git.as_ref().and_then(Git::common).is_some_and(named) };
+    lay.ground.writable.extend(allowed);
+    git.map_or(Ok(()), |git| git.open(lay, &how))
 }
 
 /// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
@@ -211,122 +225,6 @@ fn allowed(policy: &rules::Policy, root: &Path) -> Vec<PathBuf> {
     firm.into_iter().cloned().collect()
 }
 
-/// Where the repository of a worktree keeps what it knows.
-#[derive(Debug, PartialEq, Eq)]
-enum Git {
-    /// In the worktree.
-    Within(PathBuf),
-    /// In another one, which has this one linked.
-    Linked { link: PathBuf, own: PathBuf, common: PathBuf },
-    /// Somewhere that is not known to belong to it: nothing can be committed.
-    Elsewhere { link: PathBuf },
-}
-
-impl Git {
-    fn of(root: &Path) -> Option<Self> {
-        let link = root.join(".git");
-        let found = fs::symlink_metadata(&link).ok()?;
-        if found.is_dir() {
-            return Some(Self::Within(link));
-        }
-        let linked = if found.is_file() { Self::linked(&link) } else { None };
-        Some(linked.unwrap_or(Self::Elsewhere { link }))
-    }
-
-    /// The link must be known on the other side, as git itself wants it: a file in the worktree, which an agent may
-    /// write, must not open a directory elsewhere.
-    fn linked(link: &Path) -> Option<Self> {
-        let text = fs::read_to_string(link).ok()?;
-        let own = link.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-        let back = PathBuf::from(fs::read_to_string(own.join("gitdir")).ok()?.trim_end());
-        let common = own.join(fs::read_to_string(own.join("commondir")).ok()?.trim_end()).canonicalize().ok()?;
-        let belongs = own.join(back).canonicalize().ok()? == link.canonicalize().ok()?;
-        let inside = own.parent()? == common.join("worktrees");
-        (belongs && inside).then(|| Self::Linked { link: link.to_owned(), own, common })
-    }
-
-    /// What decides which programs git runs.
-    fn guarded(&self) -> Vec<PathBuf> {
-        match self {
-            Self::Within(dir) => guarded_in(dir),
-            Self::Linked { own, common, .. } => {
-                let own = own_settings(common, own);
-                guarded_in(common).into_iter().chain(own).collect()
-            }
-            Self::Elsewhere { .. } => Vec::new(),
-        }
-    }
-
-    /// Repositories of submodules. Those of a linked worktree cannot be changed at all.
-    fn modules(&self) -> Result<Vec<PathBuf>, String> {
-        let Self::Within(dir) = self else { return Ok(Vec::new()) };
-        let (mut found, mut folders) = (Vec::new(), vec![dir.join("modules")]);
-        folders.retain(|folder| is_plain(folder));
-        let mut left = MOST_OF_MODULES;
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if !is_dir || OF_GIT.iter().any(|name| entry.file_name() == *name) {
-                    continue;
-                }
-                left = left.checked_sub(1).ok_or_else(|| {
-                    format!(
-                        "there are more than {MOST_OF_MODULES} folders in `{}`: tidy it up",
-                        dir.join("modules").display()
-                    )
-                })?;
-                let path = entry.path();
-                found.extend(Some(path.clone()).filter(|path| path.join("HEAD").exists()));
-                folders.push(path);
-            }
-        }
-        Ok(found)
-    }
-
-    fn open(self, ground: &mut Ground, modules: &[PathBuf]) {
-        match self {
-            Self::Within(dir) => {
-                let above = modules.iter().flat_map(|module| module.ancestors().take_while(|above| **above != dir));
-                ground.writable.extend(above.map(Path::to_owned).collect::<BTreeSet<_>>());
-                ground.unwanted.push(dir.join("commondir"));
-                ground.writable.push(dir);
-            }
-            Self::Linked { link, own, common } => {
-                // What belongs to the main worktree and to others.
-                let theirs = ["HEAD", "index", "worktrees", "modules"].map(|name| common.join(name));
-                let ours = ["commondir", "gitdir"].map(|name| own.join(name));
-                ground.fixed.extend(theirs.into_iter().chain(ours).chain([link]).filter(|path| is_plain(path)));
-                ground.unwanted.push(common.join("commondir"));
-                ground.writable.extend([common, own]);
-            }
-            Self::Elsewhere { link } => ground.fixed.extend(Some(link).filter(|path| is_plain(path))),
-        }
-    }
-}
-
-/// Folders of a repository that hold none of a submodule.
-const OF_GIT: &[&str] = &["objects", "refs", "logs", "info", "hooks", "worktrees", "lfs"];
-/// Far more than a repository with many submodules has.
-const MOST_OF_MODULES: usize = 1_000;
-
-/// The same of one directory of git.
-fn guarded_in(dir: &Path) -> Vec<PathBuf> {
-    let own = own_settings(dir, dir);
-    [dir.join("hooks"), dir.join("config")].into_iter().chain(own).collect()
-}
-
-/// The settings of one worktree: where they are, or would be read.
-fn own_settings(common: &Path, own: &Path) -> Option<PathBuf> {
-    let read =
-        || fs::read_to_string(common.join("config")).is_ok_and(|text| text.to_lowercase().contains("worktreeconfig"));
-    Some(own.join(masks::SETTINGS)).filter(|path| (path.exists() && !path.is_symlink()) || read())
-}
-
-/// There, and no link to something else.
-fn is_plain(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| !found.is_symlink())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +233,10 @@ mod tests {
 
     fn places() -> Places {
         Places { private: Vec::new(), outputs: "/nowhere/outputs".into(), root: "/nowhere".into() }
+    }
+
+    fn by<'a>(home: Option<&'a Path>, places: &'a Places) -> For<'a> {
+        For { places, home, keeps: true }
     }
 
     fn at(dir: &Path, worktree: &Path, rules: rules::Policy) -> Result<Ground, String> {
@@ -346,7 +248,7 @@ mod tests {
             worktree: worktree.to_owned(),
             rules: Arc::new(rules),
         };
-        look(&confine, &places(), None, |_| false)
+        look(&confine, &by(None, &places()), |_| false)
     }
 
     #[test]
@@ -360,10 +262,9 @@ mod tests {
             list.iter().map(|path| path.strip_prefix(&dir).unwrap().display().to_string()).collect()
         };
         assert_eq!(of(&ground.writable), [".claude", "", "src", ".git"]);
-        assert_eq!(of(&ground.fixed), [".convoke", ".git/hooks", ".git/config", ".claude/settings.json"]);
+        assert_eq!(of(&ground.fixed), [".convoke", ".claude/settings.json", ".git/hooks", ".git/config"]);
         let missing = ["convoke.json", "convoke.jsonc", "src/.convoke", "src/convoke.json", "src/convoke.jsonc"];
-        assert_eq!(of(&ground.missing), missing);
-        assert_eq!(of(&ground.unwanted), [".git/commondir"]);
+        assert_eq!(of(&ground.missing), [missing.as_slice(), &[".git/commondir", ".git/modules"]].concat());
     }
 
     #[test]
@@ -383,7 +284,7 @@ mod tests {
         };
         // Its own, and one further up.
         for dir in [home.as_path(), home.parent().unwrap()] {
-            let ground = look(&confine(dir), &places(), Some(&home), |_| false).unwrap();
+            let ground = look(&confine(dir), &by(Some(&home), &places()), |_| false).unwrap();
             let has = |list: &[PathBuf], name: &str| list.contains(&home.join(name));
             for name in [".claude/agents", ".claude/settings.json"] {
                 assert!(has(&ground.fixed, name), "{name}: {ground:?}");
@@ -396,10 +297,10 @@ mod tests {
         }
         let beside = place.dir().join("beside");
         fs::create_dir(&beside).unwrap();
-        let ground = look(&confine(&beside), &places(), Some(&home), |_| false).unwrap();
+        let ground = look(&confine(&beside), &by(Some(&home), &places()), |_| false).unwrap();
         assert!(ground.missing.iter().all(|path| path.starts_with(&beside)), "{ground:?}");
         place.file(".opencode/agent/a.md", "x");
-        let ground = look(&confine(&home), &places(), Some(&home), |_| false).unwrap();
+        let ground = look(&confine(&home), &by(Some(&home), &places()), |_| false).unwrap();
         assert!(ground.fixed.contains(&home.join(".opencode/agent")));
         assert!(ground.missing.contains(&home.join(".opencode/commands")));
     }
@@ -419,9 +320,10 @@ mod tests {
             assert!(ground.fixed.contains(&modules.join(name).join("config")), "{name}: {ground:?}");
             assert!(ground.missing.contains(&modules.join(name).join("hooks")), "{name}: {ground:?}");
         }
-        for name in ["", "a", "a/b", "d/modules/e"] {
+        for name in ["a", "a/b", "a/modules/c", "d/modules/e/f"] {
             assert!(ground.writable.contains(&modules.join(name)), "{name}: {ground:?}");
         }
+        assert!(ground.fixed.contains(&modules), "none can be put beside them: {ground:?}");
     }
 
     #[test]
@@ -443,8 +345,12 @@ mod tests {
         git_in(place.dir(), &format!("worktree add --quiet {}", linked.display()));
         let git = place.dir().join(".git");
         let ground = at(&linked, &linked, rules::Policy::default()).unwrap();
-        assert_eq!(ground.writable, [linked.clone(), git.clone(), git.join("worktrees/linked")]);
-        for fixed in ["hooks", "config", "HEAD", "index", "worktrees", "worktrees/linked/commondir"] {
+        for open in ["objects", "refs", "logs", "refs/heads", "worktrees/linked"] {
+            assert!(ground.writable.contains(&git.join(open)), "{open}: {ground:?}");
+        }
+        assert!(ground.blank.contains(&git) && !ground.writable.contains(&git));
+        let own = "worktrees/linked/commondir";
+        for fixed in ["hooks", "config", "HEAD", "index", "worktrees", own, "refs/heads/main", "logs/HEAD"] {
             assert!(ground.fixed.contains(&git.join(fixed)), "{fixed}: {ground:?}");
         }
         assert!(ground.fixed.contains(&linked.join(".git")));

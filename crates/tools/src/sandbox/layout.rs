@@ -49,11 +49,15 @@ pub(crate) fn lay_out(ground: &Ground, found: &Found, places: &Places, temporary
         mounts.extend(above(ground, found).map(Mount::Writable));
         mounts.extend(ground.fixed.iter().cloned().map(Mount::Fixed));
         mounts.extend(found.kept.iter().map(|held| Mount::Fixed(held.path.clone())));
-        let masked = |at: &PathBuf| match at.ends_with(masks::SETTINGS) {
-            true => Mount::Fixed(at.clone()),
-            false => Mount::Instead { at: at.clone(), of: places.empty(), writable: false },
+        let instead = |at: &PathBuf, of: PathBuf| Mount::Instead { at: at.clone(), of, writable: false };
+        let masked = |at: &PathBuf| match masks::text_for(at) {
+            Some(_) => Mount::Fixed(at.clone()),
+            None => instead(at, places.empty()),
         };
         mounts.extend(ground.missing.iter().map(masked));
+        mounts.extend(ground.blank.iter().cloned().map(Mount::Blank));
+        mounts.extend(ground.empty_files.iter().map(|at| instead(at, places.blank())));
+        mounts.extend(ground.empty_folders.iter().map(|at| instead(at, places.empty())));
     }
     mounts.extend(ground.private.iter().cloned().map(Mount::Blank));
     mounts.extend(ground.outputs.iter().cloned().map(Mount::Fixed));

@@ -1,8 +1,9 @@
 //! Stand-ins for protected paths that do not exist: a sandbox can only lay something over what is there.
 //!
 //! A stand-in is an empty directory, since removing one can never remove somebody's work, and git does not see it. It
-//! exists while a sandbox needs it. For the one file that git fails over if it is a directory, it is an empty file. Their names are on a list before they are made, so that a gateway that was killed
-//! leaves nothing for good: the next one clears the list.
+//! exists while a sandbox needs it. Two files it is not: git fails over a directory in their place, so it is a file that
+//! says nothing. Their names are on a list before they are made, so that a gateway that was killed leaves nothing for
+//! good: the next one clears the list.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,30 +12,52 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Settings of a worktree alone: git fails when this is a directory.
+/// Settings of a worktree alone.
 pub(super) const SETTINGS: &str = "config.worktree";
+/// Leads to the very directory it is in, as if it were not there.
+const ITSELF: &str = ".\n";
 
-/// Whether this is nothing but a stand-in.
-pub(super) fn is_empty(path: &Path) -> bool {
-    match path.ends_with(SETTINGS) {
-        true => fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0),
-        false => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()),
+/// What stands in for a path when it is a file.
+pub(super) fn text_for(path: &Path) -> Option<&'static str> {
+    match () {
+        () if path.ends_with(SETTINGS) => Some(""),
+        () if path.ends_with(super::git::COMMON) => Some(ITSELF),
+        () => None,
     }
 }
 
+/// Whether this is nothing but a stand-in.
+pub(super) fn is_empty(path: &Path) -> bool {
+    let Some(text) = text_for(path) else {
+        return fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    };
+    let same_length = |found: fs::Metadata| found.is_file() && usize::try_from(found.len()) == Ok(text.len());
+    fs::symlink_metadata(path).is_ok_and(same_length) && fs::read(path).is_ok_and(|found| found == text.as_bytes())
+}
+
 fn make(path: &Path) -> io::Result<()> {
-    let made = match path.ends_with(SETTINGS) {
-        true => fs::File::create_new(path).map(drop),
-        false => fs::create_dir(path),
+    let made = match text_for(path) {
+        Some(text) => make_file(path, text),
+        None => fs::create_dir(path),
     };
     made.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
 }
 
+/// Whole or not at all: somebody may read it at any time.
+fn make_file(path: &Path, text: &str) -> io::Result<()> {
+    let aside = path.with_extension("convoke-new");
+    fs::write(&aside, text)?;
+    let made = fs::hard_link(&aside, path);
+    let _ = fs::remove_file(&aside);
+    made
+}
+
 /// One that somebody put something into is theirs.
 fn remove(path: &Path) {
-    let _ = match path.ends_with(SETTINGS) && is_empty(path) {
-        true => fs::remove_file(path),
-        false => fs::remove_dir(path),
+    let _ = match text_for(path) {
+        Some(_) if is_empty(path) => fs::remove_file(path),
+        Some(_) => Ok(()),
+        None => fs::remove_dir(path),
     };
 }
 
@@ -141,6 +164,21 @@ mod tests {
         let mask = masks.hold(&path).unwrap();
         fs::write(&path, "[core]").unwrap();
         assert!(!is_empty(&path));
+        drop(mask);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn what_leads_elsewhere_has_a_stand_in_that_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (masks, path) = (Masks::open(dir.path().join("masks")), dir.path().join("commondir"));
+        let mask = masks.hold(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), ".\n");
+        assert!(is_empty(&path));
+        drop(mask);
+        assert!(!path.exists() && fs::read_dir(dir.path()).unwrap().count() == 0);
+        let mask = masks.hold(&path).unwrap();
+        fs::write(&path, "..").unwrap();
         drop(mask);
         assert!(path.exists());
     }

@@ -16,6 +16,7 @@
 mod backend;
 mod bubblewrap;
 mod filter;
+mod git;
 mod ground;
 mod hidden;
 mod inside;
@@ -29,7 +30,7 @@ pub use backend::{Backend, Enforced, find};
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
-pub(crate) use ground::{Ground, look};
+pub(crate) use ground::{For, Ground, look};
 pub(crate) use hidden::{Found, Hiding};
 pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside};
 pub(crate) use known::Walks;
@@ -152,6 +153,11 @@ impl Places {
     /// Nobody may read this file.
     pub(crate) fn nothing(&self) -> PathBuf {
         self.root.join("nothing")
+    }
+
+    /// A file that stays empty.
+    pub(crate) fn blank(&self) -> PathBuf {
+        self.root.join("blank")
     }
 
     /// A directory that stays empty.

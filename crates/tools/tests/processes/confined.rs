@@ -32,7 +32,12 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         "t27_agents_and_commands_cannot_be_made_in_the_users_own_directory",
         t27_agents_and_commands_cannot_be_made_in_the_users_own_directory,
     ),
-    ("t27_what_leads_git_elsewhere_does_not_last", t27_what_leads_git_elsewhere_does_not_last),
+    ("t27_what_leads_git_elsewhere_cannot_be_made", t27_what_leads_git_elsewhere_cannot_be_made),
+    ("a_linked_worktree_leaves_the_main_one_alone", a_linked_worktree_leaves_the_main_one_alone),
+    (
+        "a_main_worktree_that_a_rule_names_is_open_to_a_linked_one",
+        a_main_worktree_that_a_rule_names_is_open_to_a_linked_one,
+    ),
     ("a_link_of_the_workspace_opens_nothing_outside", a_link_of_the_workspace_opens_nothing_outside),
     ("a_link_that_comes_and_goes_opens_nothing_outside", a_link_that_comes_and_goes_opens_nothing_outside),
     ("t27_nothing_is_left_behind", t27_nothing_is_left_behind),
@@ -270,16 +275,163 @@ fn t27_agents_and_commands_cannot_be_made_in_the_users_own_directory() {
     room.ok(WORKSPACE, "mkdir -p .opencode/agent .claude/commands");
 }
 
-fn t27_what_leads_git_elsewhere_does_not_last() {
+fn t27_what_leads_git_elsewhere_cannot_be_made() {
+    let Some(room) = Room::new() else { return };
+    let mut room = room.repository();
+    room.git("init --quiet --bare .git/modules/a");
+    room.git("worktree add --quiet ../linked");
+    let before = room.listed();
+    room.put("evil/config", "[core]\n\tfsmonitor = touch ran; false\n");
+    for name in ["evil/refs/x", "evil/objects/x", "evil/HEAD"] {
+        room.put(name, "ref: refs/heads/main\n");
+    }
+    for script in [
+        "echo ../evil > .git/commondir",
+        "rm -f .git/commondir && echo ../evil > .git/commondir",
+        "echo ../evil > x && mv -f x .git/commondir",
+        "ln -sfn ../evil .git/commondir",
+        "mv .git/commondir .git/x",
+        "echo ../../../evil > .git/modules/a/commondir",
+        "cp -r evil .git/modules/new",
+        "mkdir .git/modules/a/modules/new",
+        "echo ../../../evil > .git/worktrees/linked/commondir",
+        "echo x > .git/worktrees/linked/gitdir",
+        "mkdir .git/worktrees/new",
+        "mv .git/worktrees .git/others",
+    ] {
+        room.fails(WORKSPACE, script);
+    }
+    room.ok(WORKSPACE, "echo two > b.txt && git add b.txt && git commit --quiet -m second && git status");
+    block_on(async {
+        room.run(WORKSPACE, "true").await.unwrap();
+        // What stands in for it means nothing to git, inside or outside.
+        assert_eq!(room.git("status --porcelain"), "?? evil/\n?? x\n");
+        assert_eq!(room.git("rev-parse --show-toplevel").trim(), room.work.display().to_string());
+        assert_eq!(room.git("worktree list").lines().count(), 2);
+        room.reaper = Room::held_by(Backend::Nobody).reaper;
+    });
+    std::fs::remove_dir_all(room.work.join("evil")).unwrap();
+    room.git("reset --quiet --hard HEAD~1");
+    for name in ["x", ".git/ORIG_HEAD"] {
+        let _ = std::fs::remove_file(room.work.join(name));
+    }
+    assert!(!room.work.join("ran").exists());
+    assert_eq!(room.listed(), before);
     let Some(room) = Room::new() else { return };
     let room = room.repository();
-    let finished = block_on(room.run(WORKSPACE, "mkdir evil && echo ../evil > .git/commondir")).unwrap();
-    assert_eq!(finished.code, Some(0));
-    assert!(finished.notice.is_some_and(|notice| notice.contains("commondir")));
-    assert!(!room.work.join(".git/commondir").exists());
     room.put(".git/commondir", "../evil");
     let why = room.refused(WORKSPACE, "true");
     assert!(why.contains("leads git elsewhere"), "{why}");
+}
+
+/// Everything of the main worktree that a linked one must leave alone.
+fn main_of(main: &std::path::Path) -> String {
+    let run = |words: &str| {
+        let output = std::process::Command::new("bash").args(["-c", words]).current_dir(main).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    run(
+        "git rev-parse HEAD; git symbolic-ref HEAD; find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha256sum; \
+         cd .git; sha256sum HEAD index config; find hooks info modules -type f 2>/dev/null | sort | xargs sha256sum; ls; \
+         cat logs/HEAD",
+    )
+}
+
+fn a_linked_worktree_leaves_the_main_one_alone() {
+    for (mut room, packed) in [(Room::new(), false), (Room::new(), true), (Room::by_landlock(), false)]
+        .into_iter()
+        .filter_map(|(r, p)| Some((r?.repository(), p)))
+    {
+        let main = room.work.clone();
+        room.git("branch other");
+        room.git("commit --quiet --allow-empty --message second");
+        room.git("worktree add --quiet -b convoke/x ../linked");
+        if packed {
+            room.git("switch --quiet -c deep/er");
+            room.git("pack-refs --all");
+            std::fs::remove_dir_all(main.join(".git/refs/heads")).unwrap();
+            std::fs::create_dir_all(main.join(".git/refs/heads/convoke")).unwrap();
+        }
+        // Rules that allow everything name nothing.
+        room.rules.push(Rule::new("external_directory", "*", Action::Allow));
+        let before = main_of(&main);
+        room.work = room.path("linked");
+        let at = main.display();
+        for script in [
+            "git -C MAIN commit --allow-empty -m evil",
+            "cd MAIN && echo x > a.txt && git commit -am evil",
+            "git -C MAIN symbolic-ref HEAD refs/heads/other",
+            "git -C MAIN checkout other",
+            "git -C MAIN reset --soft other",
+            "git -C MAIN update-ref HEAD other",
+            "git update-ref refs/heads/main other",
+            "git update-ref refs/heads/deep/er other",
+            "git -C MAIN rm --cached a.txt",
+            "git -C MAIN config core.fsmonitor ./x",
+            "git -C MAIN stash push --include-untracked",
+            "GIT_DIR=MAIN/.git GIT_WORK_TREE=. git add . ",
+            "GIT_DIR=MAIN/.git git commit --allow-empty -m evil",
+            "GIT_INDEX_FILE=MAIN/.git/index git rm --cached a.txt",
+            "git branch -f main other; git branch -f deep/er other",
+            "git branch -m main gone",
+            "git branch -m deep/er gone",
+            "git push . +other:main; git push . +other:deep/er",
+            "git fetch . +other:main; git fetch . +other:deep/er",
+            "echo x > MAIN/new",
+            "echo x > MAIN/a.txt",
+            "rm MAIN/a.txt",
+            "echo x > MAIN/.git/hooks/pre-commit",
+            "echo x > MAIN/.git/index",
+            "echo x > MAIN/.git/info/attributes",
+            "mv MAIN/.git/refs/heads MAIN/.git/refs/old",
+            "mv MAIN/.git/refs MAIN/.git/old",
+            "mkdir -p MAIN/.git/refs/heads/deep/er/x/y",
+            "git worktree remove --force MAIN",
+            "rm MAIN/.git/refs/heads/main MAIN/.git/refs/heads/deep/er",
+            "git rev-parse other > MAIN/.git/refs/heads/main",
+            "git rev-parse other > MAIN/.git/refs/heads/deep/er",
+            "git pack-refs --all",
+        ] {
+            // Some of it goes well, and concerns others.
+            let _ = block_on(room.run(WORKSPACE, &script.replace("MAIN", &at.to_string())));
+            assert_eq!(main_of(&main), before, "{script}");
+        }
+        // What is made beside its files is not there for anybody else.
+        let _ = block_on(
+            room.run(WORKSPACE, &format!("cd {at}/.git; echo x > MERGE_HEAD; echo x > commondir; touch index.lock")),
+        );
+        assert_eq!(main_of(&main), before);
+        room.ok(WORKSPACE, "echo new > n.txt && git add --all && git commit --quiet -m new && echo more >> n.txt && git commit --quiet --amend -am newer");
+        if room.is_bubblewrap() {
+            room.ok(
+                WORKSPACE,
+                "set -e; git switch --quiet -c convoke/y; echo y > y; git add y; git commit --quiet -m y; git switch --quiet convoke/x; \
+                 git merge --quiet --no-edit --no-ff convoke/y; echo z >> n.txt; git stash --quiet; git stash pop --quiet; \
+                 git commit --quiet -am z; git rebase --quiet --force-rebase HEAD~1; git branch --quiet -D convoke/y; git tag t; \
+                 git fetch --quiet . main:refs/remotes/o/m; git log -1 --format=%s | grep -q z; git status --porcelain",
+            );
+        }
+        assert_eq!(main_of(&main), before);
+        assert_eq!(room.git("status --porcelain"), "");
+        room.git("fsck --strict --no-dangling");
+        room.work = main.clone();
+        assert!(room.git("log --format=%s convoke/x").contains("new"));
+        assert_eq!(room.git("status --porcelain"), "");
+    }
+}
+
+fn a_main_worktree_that_a_rule_names_is_open_to_a_linked_one() {
+    let Some(room) = Room::new() else { return };
+    let mut room = room.repository();
+    let main = room.work.clone();
+    room.git("worktree add --quiet -b convoke/x ../linked");
+    room.rules.push(Rule::new("external_directory", format!("{}/*", main.display()), Action::Allow));
+    room.work = room.path("linked");
+    room.ok(WORKSPACE, &format!("cd {} && echo x > a.txt && git commit --quiet -am named", main.display()));
+    room.fails(WORKSPACE, &format!("git -C {} config core.fsmonitor ./x", main.display()));
+    room.fails(WORKSPACE, &format!("echo x > {}/.git/hooks/pre-commit", main.display()));
+    room.work = main;
+    assert_eq!(room.git("log -1 --format=%s"), "named\n");
 }
 
 fn a_link_of_the_workspace_opens_nothing_outside() {
