@@ -4,10 +4,12 @@
 //! setting holds for old sessions too. What parents could do is kept, since it must never grow.
 
 use crate::agents::{Agents, Profile};
-use proto::{Action, Rule};
+use crate::settings::project;
+use proto::{Action, Rule, Worktree};
 use rules::Policy;
 use rules::mode::Mode;
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use tools::sandbox::Reach;
 
 /// What a child does not get by default (S13, A10).
@@ -48,6 +50,40 @@ pub(crate) struct Grant {
     /// How far the commands of the session above reached when it started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reach: Option<Reach>,
+    /// It was put into a worktree of its own, or was started by a session that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
+}
+
+/// Where an isolated session works, and what it leaves alone for that: it and everything it starts change no file of
+/// other checkouts, unless a rule names them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Apart {
+    pub own: PathBuf,
+    pub others: Vec<PathBuf>,
+}
+
+impl Apart {
+    /// For a worktree that was made for a session below one with `above`.
+    pub(crate) fn of(worktree: &Worktree, above: Option<Self>) -> Self {
+        let own = PathBuf::from(&worktree.path);
+        let mut others = above.map_or_else(Vec::new, |above| [above.others, vec![above.own]].concat());
+        others.push(project(Path::new(&worktree.original_cwd)));
+        // Those of git are below the main checkout.
+        let below = Path::new(".convoke/worktrees").join(&worktree.name);
+        if own.ends_with(&below) {
+            others.extend(own.ancestors().nth(below.components().count()).map(Path::to_owned));
+        }
+        others.sort();
+        others.dedup();
+        Self { own, others }
+    }
+
+    /// Whether a path belongs to a checkout that it is kept from.
+    pub(crate) fn holds(&self, path: &Path, policy: &Policy) -> bool {
+        let theirs = !path.starts_with(&self.own) && self.others.iter().any(|other| path.starts_with(other));
+        theirs && !tools::sandbox::named(policy, &self.own).iter().any(|named| path.starts_with(named))
+    }
 }
 
 impl Grant {
@@ -59,6 +95,7 @@ impl Grant {
             mode: Mode::Ask,
             sandboxed: true,
             reach: Some(Reach::LOOKING),
+            apart: None,
         })
     }
 
@@ -124,6 +161,37 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use tools::sandbox::Mode as Held;
+
+    #[test]
+    fn an_isolated_session_leaves_other_checkouts_alone_unless_a_rule_names_them() {
+        let worktree = |path: &str, from: &str| Worktree {
+            name: path.rsplit('/').next().unwrap().into(),
+            path: path.into(),
+            branch: None,
+            base: None,
+            original_branch: None,
+            original_cwd: from.into(),
+            by_hook: false,
+            isolated: true,
+        };
+        let one = Apart::of(&worktree("/m/.convoke/worktrees/a", "/m/src"), None);
+        let two = Apart::of(&worktree("/m/.convoke/worktrees/b", "/m/.convoke/worktrees/a"), Some(one.clone()));
+        let rule = |pattern: &str| Rule::new("external_directory", pattern, Action::Allow);
+        let everything = Policy { own: vec![rule("*")], ..Policy::default() };
+        let holds = |apart: &Apart, path: &str| apart.holds(Path::new(path), &everything);
+        assert!(
+            holds(&one, "/m/src/a.rs") && holds(&one, "/m/.git/config") && holds(&one, "/m/.convoke/worktrees/b/x")
+        );
+        assert!(!holds(&one, "/m/.convoke/worktrees/a/x") && !holds(&one, "/elsewhere"));
+        assert!(holds(&two, "/m/x") && holds(&two, "/m/.convoke/worktrees/a/x"));
+        assert!(!holds(&two, "/m/.convoke/worktrees/b/x"));
+        let main = tempfile::tempdir().unwrap();
+        let main = main.path().canonicalize().unwrap();
+        std::fs::create_dir(main.join("src")).unwrap();
+        let here = Apart { own: "/own".into(), others: vec![main.clone()] };
+        let named = Policy { own: vec![rule("*"), rule(&format!("{}/src/*", main.display()))], ..Policy::default() };
+        assert!(here.holds(&main.join("a.rs"), &named) && !here.holds(&main.join("src/a.rs"), &named));
+    }
 
     #[test]
     fn commands_reach_no_further_than_those_of_whoever_started_it() {

@@ -168,6 +168,11 @@ impl Inquiry<'_> {
             let reason = "it is a file of Convoke's own, which no tool reads or writes".to_owned();
             return WhyPart { action: Action::Deny, rule: None, origin: None, reason, ..part };
         }
+        if self.role.is_apart(permission, pattern) {
+            let reason = "the session is isolated in a worktree, and no rule of `external_directory` names this place"
+                .to_owned();
+            return WhyPart { action: Action::Deny, rule: None, origin: None, reason, ..part };
+        }
         part
     }
 

@@ -311,3 +311,88 @@ fn a_worktree_that_git_is_just_making_is_waited_for() {
         assert!(listed.to_string().contains("slow"), "{listed}");
     });
 }
+
+/// An isolated agent that does all it can to the main checkout, and then what it was made for.
+const REACHING_OUT: &str = r#"
+when: isolate
+call agent {"description": "x", "prompt": "reach out", "subagent_type": "general", "isolation": "worktree", "run_in_background": false}
+---
+say: back.
+
+when: reach out
+call write {"filePath": "MAIN/new.txt", "content": "x"}
+---
+call read {"filePath": "MAIN/README.md"}
+---
+call edit {"filePath": "MAIN/README.md", "oldString": "a", "newString": "b"}
+---
+call apply_patch {"patchText": "*** Begin Patch\n*** Add File: MAIN/patched.txt\n+x\n*** End Patch"}
+---
+call write {"filePath": "../../../up.txt", "content": "x"}
+---
+call bash {"command": "echo x > MAIN/new.txt"}
+---
+call bash {"command": "cp .git MAIN/new.txt; rm -f MAIN/README.md; git -C MAIN commit --allow-empty -m evil; git -C MAIN checkout -b evil"}
+---
+call write {"filePath": "own.txt", "content": "x"}
+---
+call bash {"command": "git add -A && git commit -q -m own && git log -1 --format=%s"}
+---
+say: done.
+"#;
+
+#[test]
+fn an_isolated_agent_leaves_the_main_checkout_alone_whatever_is_allowed() {
+    for (named, changed) in [(false, false), (true, true)] {
+        let world = world("");
+        let main = world.repo.path().canonicalize().unwrap();
+        std::fs::write(main.join("README.md"), "a\n").unwrap();
+        for words in ["config user.name t", "config user.email t@t", "add --all", "commit --quiet --message readme"] {
+            git(&main, words);
+        }
+        world.home.script("play.script", &REACHING_OUT.replace("MAIN", main.to_str().unwrap()));
+        let place = if named { format!("{}/*", main.display()) } else { "*".into() };
+        let settings = json!({ "*": "allow", "external_directory": { "*": "allow", place: "allow" } });
+        let mut config: Value =
+            serde_json::from_str(&std::fs::read_to_string(world.home.config_file()).unwrap()).unwrap();
+        config["permission"] = settings;
+        std::fs::write(world.home.config_file(), config.to_string()).unwrap();
+        let before = git(&main, "rev-parse HEAD");
+        world.play(&["isolate"]);
+        let own = git(&main, "for-each-ref --format=%(contents:subject) refs/heads/convoke");
+        assert_eq!(own, "own", "it works in its own");
+        if changed {
+            assert!(main.join("patched.txt").exists(), "a rule names it");
+            continue;
+        }
+        assert_eq!(git(&main, "status --porcelain"), "");
+        assert_eq!((git(&main, "rev-parse HEAD"), git(&main, "symbolic-ref HEAD")), (before, "refs/heads/main".into()));
+    }
+}
+
+#[test]
+fn whoever_plans_gets_no_worktree() {
+    let world = world(
+        r#"
+when: plan
+call enter_worktree {"name": "fix"}
+---
+call agent {"description": "x", "prompt": "look", "subagent_type": "general", "isolation": "worktree", "run_in_background": false}
+---
+say: planned.
+
+when: look
+say: looked.
+"#,
+    );
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(world.home.config_file()).unwrap()).unwrap();
+    config["permission"] = json!("allow");
+    std::fs::write(world.home.config_file(), config.to_string()).unwrap();
+    for how in [["--agent", "plan"], ["--permission-mode", "plan"]] {
+        world.play(&[how[0], how[1], "plan"]);
+        assert!(!world.repo.path().join(".convoke").exists(), "{how:?}");
+        assert_eq!(git(world.repo.path(), "branch --list convoke/*"), "");
+    }
+    world.play(&["plan"]);
+    assert!(world.tree("fix").exists(), "whoever builds does");
+}

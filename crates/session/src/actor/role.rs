@@ -2,7 +2,7 @@
 
 use super::names;
 use crate::agents::Profile;
-use crate::grant::Grant;
+use crate::grant::{Apart, Grant};
 use crate::hooks::Hooks;
 use crate::runtime::Inner;
 use crate::settings::{Here, project};
@@ -33,6 +33,8 @@ pub(crate) struct Role {
     /// Directories of this program, and what of them may be read: saved outputs.
     private: Vec<PathBuf>,
     outputs: PathBuf,
+    /// Checkouts that it leaves alone.
+    apart: Option<Apart>,
     pub(super) hooks: Arc<Hooks>,
     /// What holds in `dir`, as of when the role was taken.
     pub(crate) here: Arc<Here>,
@@ -49,6 +51,12 @@ impl Role {
         let is_file = matches!(permission, "read" | "edit" | "list");
         let path = self.worktree.join(pattern);
         is_file && self.private.iter().any(|private| path.starts_with(private)) && !path.starts_with(&self.outputs)
+    }
+
+    /// Whether a change would be one to a checkout that this session was put apart from.
+    pub(crate) fn is_apart(&self, permission: &str, pattern: &str) -> bool {
+        let holds = |apart: &Apart| apart.holds(&self.worktree.join(pattern), &self.policy);
+        permission == "edit" && self.apart.as_ref().is_some_and(holds)
     }
 
     /// An agent that is gone from the configuration falls back to the default one.
@@ -82,7 +90,8 @@ impl Role {
         let private = rt.private.iter().filter(|private| !worktree.starts_with(private)).cloned().collect();
         let outputs = rt.outputs_of(&row.root);
         let hooks = rt.hooks.of(&here.loaded.config.hooks);
-        Self { worktree, dir, toolbox, private, outputs, hooks, here, policy, mode, sandboxed, reach, profile }
+        let apart = grant.apart;
+        Self { worktree, dir, toolbox, private, outputs, apart, hooks, here, policy, mode, sandboxed, reach, profile }
     }
 
     /// What the commands of a session are kept in.
@@ -102,7 +111,7 @@ impl Role {
         if leaves_plan(self.mode, permission) {
             return Action::Ask;
         }
-        if self.is_ours(permission, pattern) {
+        if self.is_ours(permission, pattern) || self.is_apart(permission, pattern) {
             return Action::Deny;
         }
         let judge = |name: &str| self.mode.settle(permission, &self.policy.judge(permission, name));
@@ -120,7 +129,8 @@ impl Role {
 
     /// The same after what a person answered with "always" before. A plan is never taken for granted.
     pub(super) fn judge_after(&self, always: &[Rule], permission: &str, pattern: &str) -> Action {
-        if permission == "plan_exit" || self.is_ours(permission, pattern) {
+        let closed = self.is_ours(permission, pattern) || self.is_apart(permission, pattern);
+        if permission == "plan_exit" || closed {
             return self.judge(permission, pattern);
         }
         let judge = |name: &str| self.mode.settle(permission, &self.policy.judge_after(always, permission, name));

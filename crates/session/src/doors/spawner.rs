@@ -4,7 +4,7 @@ use super::Doors;
 use super::mail::agent_name;
 use crate::agents::Profile;
 use crate::budget::{self, Budget};
-use crate::grant::Grant;
+use crate::grant::{Apart, Grant};
 use crate::now;
 use crate::runtime::{Inner, directory};
 use crate::settings::Here;
@@ -103,7 +103,7 @@ impl Inner {
                 let mut row = self.child_row(&order, &request, profile, mode)?;
                 (row.label, row.name) = (label.clone(), name.clone());
                 if request.isolated
-                    && let Err(error) = self.isolate(&mut row).await
+                    && let Err(error) = self.isolate(&mut row, order.policy).await
                 {
                     order.planned.fetch_sub(1, Ordering::SeqCst);
                     return Err(error);
@@ -251,10 +251,15 @@ impl Inner {
         // Nobody gets out of a sandbox by starting somebody outside of it.
         grant.sandboxed = self.is_sandboxed(parent);
         grant.reach = Some(order.reach);
+        grant.apart = Grant::read(&parent.policy).apart;
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,
             None => parent.cwd.clone(),
         };
+        if grant.apart.as_ref().is_some_and(|apart| apart.holds(Path::new(&cwd), order.policy)) {
+            let why = format!("this session is isolated in a worktree, so nothing it starts works in `{cwd}`");
+            return Err(Error::new(Code::Denied, why).hint("leave `cwd` out"));
+        }
         Ok(Session {
             parent: Some(parent.id.clone()),
             root: parent.root.clone(),
@@ -274,7 +279,8 @@ impl Inner {
     }
 
     /// Puts a child that is yet to be made into a worktree of its own. Without one there is no child.
-    async fn isolate(&self, row: &mut Session) -> Result<(), Error> {
+    async fn isolate(&self, row: &mut Session, policy: &Policy) -> Result<(), Error> {
+        tools::worktree::check_allowed(policy)?;
         let site = tools::worktree::Site {
             processes: self.processes.clone(),
             cancel: CancellationToken::new(),
@@ -289,6 +295,9 @@ impl Inner {
             error.message = format!("the agent was not started, for it has no worktree of its own: {}", error.message);
             error
         })?;
+        let mut grant = Grant::read(&row.policy);
+        grant.apart = Some(Apart::of(&made, grant.apart));
+        row.policy = grant.write();
         row.cwd.clone_from(&made.path);
         row.worktree = Some(proto::Worktree { isolated: true, ..made });
         Ok(())

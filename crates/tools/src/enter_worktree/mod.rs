@@ -52,6 +52,7 @@ async fn enter(args: &Args, cx: &ToolCx) -> Result<(Worktree, Option<String>), p
         let why = format!("this session is in the worktree `{}` already", inside.name);
         return Err(proto::Error::new(Code::Conflict, why).hint("leave it first, with `exit_worktree`"));
     }
+    cx.rules().map_or(Ok(()), worktree::check_allowed)?;
     let name = match args.name.as_deref().map(str::trim).filter(|name| !name.is_empty()) {
         Some(name) => Name::parse(name)?,
         None => Name::random(),

@@ -114,6 +114,7 @@ async fn keep(inside: &Worktree, cx: &ToolCx) -> Result<Value, proto::Error> {
 }
 
 async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Value, proto::Error> {
+    cx.rules().map_or(Ok(()), worktree::check_allowed)?;
     if inside.by_hook {
         let (settings, tenants) = (&cx.worktrees.settings, cx.worktrees.tenants.as_ref());
         let site = cx.site(&home(inside));

@@ -157,7 +157,7 @@ impl Sandboxes {
     fn entered(&self, confine: &Confine, backend: &Backend, notice: Option<String>, inside: &Arc<Inside>) -> Entered {
         let temporary = match backend {
             Backend::Bubblewrap(_) if confine.reach.mode != Mode::Off => PathBuf::from("/tmp"),
-            _ => self.places.temporary(&confine.session),
+            _ => self.places.temporary(&confine.session, confine.reach.mode),
         };
         Entered { link: Arc::clone(&inside.link), notice, temporary, _inside: Arc::clone(inside) }
     }
@@ -266,7 +266,7 @@ impl Sandboxes {
         start: &Start<'_>,
     ) -> Result<Arc<Inside>, String> {
         let failed = |error: io::Error| format!("its sandbox cannot be made: {error}");
-        let temporary = self.places.temporary(&confine.session);
+        let temporary = self.places.temporary(&confine.session, confine.reach.mode);
         private_dir(&temporary).map_err(failed)?;
         let network = confine.reach.network;
         let Backend::Bubblewrap(bwrap) = backend else {
@@ -276,7 +276,7 @@ impl Sandboxes {
                 writable.push("/".into());
             }
             let writable = sandbox::pinned(&writable)?;
-            let words = sandbox::arguments_inside(network, HeldInside::ByLandlock(&writable));
+            let words = sandbox::arguments_inside(network, HeldInside::ByLandlock(&writable), confine.reach.mode);
             let link = start.inside(None, &words).await.map_err(failed)?;
             return Ok(Arc::new(Inside { link: Arc::new(link), laid: Vec::new(), _masks: Vec::new() }));
         };
@@ -301,7 +301,7 @@ impl Sandboxes {
         let own = mounts.iter().filter_map(|mount| mount.own()).filter(|at| !system(at));
         let own: Vec<PathBuf> = own.map(Path::to_owned).collect();
         let own = sandbox::pinned(&own)?;
-        let inner = sandbox::arguments_inside(network, HeldInside::ByMounts(&own));
+        let inner = sandbox::arguments_inside(network, HeldInside::ByMounts(&own), confine.reach.mode);
         let link = start.inside(Some(outer), &inner).await.map_err(failed)?;
         Ok(Arc::new(Inside { link: Arc::new(link), laid, _masks: stand_ins }))
     }

@@ -162,7 +162,7 @@ impl Laying<'_> {
 fn workspace(confine: &Confine, homes: &[PathBuf], keeps: bool, lay: &mut Laying<'_>) -> Result<(), String> {
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
-    let allowed = allowed(&confine.rules, root);
+    let allowed = named(&confine.rules, root);
     let (mut levels, mut held) = (chain.clone(), Vec::new());
     for home in homes.iter().filter(|home| !chain.contains(home)) {
         let open = |dir: &Path| dir == root || allowed.iter().any(|allowed| dir == allowed);
@@ -199,14 +199,14 @@ fn workspace(confine: &Confine, homes: &[PathBuf], keeps: bool, lay: &mut Laying
     lay.ground.writable.extend(held);
     lay.ground.writable.extend(chain.iter().cloned());
     let git = Git::of(root);
-    let named = |common: &Path| allowed.iter().any(|allowed| common.starts_with(allowed));
-    let how = How { keeps, named: git.as_ref().and_then(Git::common).is_some_and(named) };
+    let is_named = |common: &Path| allowed.iter().any(|allowed| common.starts_with(allowed));
+    let how = How { keeps, named: git.as_ref().and_then(Git::common).is_some_and(is_named) };
     lay.ground.writable.extend(allowed);
     git.map_or(Ok(()), |git| git.open(lay, &how))
 }
 
 /// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
-fn allowed(policy: &rules::Policy, root: &Path) -> Vec<PathBuf> {
+pub fn named(policy: &rules::Policy, root: &Path) -> Vec<PathBuf> {
     let named = policy.own.iter().filter(|rule| rule.permission == "external_directory");
     let dirs = named.filter_map(|rule| {
         let dir = rule.pattern.strip_suffix("/*").filter(|dir| dir.starts_with('/') && !dir.contains(['*', '?']))?;

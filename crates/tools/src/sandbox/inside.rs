@@ -1,6 +1,6 @@
 //! What a reaper does to itself before it serves inside of a sandbox. Whatever it starts inherits that.
 
-use super::{Laid, filter};
+use super::{Laid, Mode, filter};
 use std::ffi::OsString;
 
 /// The argument that says so; what follows says how.
@@ -8,16 +8,21 @@ pub const INSIDE: &str = "inside";
 /// Only look whether it works.
 pub(super) const CHECK: &str = "check";
 const NO_NETWORK: &str = "no-network";
+/// Nothing is written but temporary files.
+const READ_ONLY: &str = "read-only";
 /// Everything behind it is a path that may be written to, and which file that was.
 const LANDLOCK: &str = "landlock";
 /// Everything behind it is a path that has to be a mount, and of which file.
 const LAID: &str = "laid";
 
 /// The arguments for a reaper that is to be held by bubblewrap with these mounts, or by landlock to these paths.
-pub(crate) fn arguments(network: bool, by: Held<'_>) -> Vec<OsString> {
+pub(crate) fn arguments(network: bool, by: Held<'_>, mode: Mode) -> Vec<OsString> {
     let mut words = vec![OsString::from(INSIDE)];
     if !network {
         words.push(NO_NETWORK.into());
+    }
+    if mode == Mode::ReadOnly {
+        words.push(READ_ONLY.into());
     }
     let (word, laid) = match by {
         Held::ByMounts(laid) => (LAID, laid),
@@ -36,7 +41,7 @@ pub(crate) enum Held<'a> {
 
 /// Takes from this process what it is not to have. True when it is to serve.
 pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
-    let (mut network, mut serve, mut held) = (true, true, None);
+    let (mut network, mut serve, mut looks, mut held) = (true, true, false, None);
     for word in words {
         match (&mut held, word.to_str()) {
             (Some((_, laid)), _) => {
@@ -45,6 +50,7 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
             }
             (None, Some(NO_NETWORK)) => network = false,
             (None, Some(CHECK)) => serve = false,
+            (None, Some(READ_ONLY)) => looks = true,
             (None, Some(LANDLOCK)) => held = Some((true, Vec::new())),
             (None, Some(LAID)) => held = Some((false, Vec::new())),
             (None, _) => return Err(format!("`{}` is not understood", word.display())),
@@ -52,15 +58,26 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
     }
     match held {
         Some((true, writable)) => restrict(&writable)?,
-        Some((false, mounts)) => mounts.iter().try_for_each(check_mount)?,
+        Some((false, mounts)) => {
+            mounts.iter().try_for_each(check_mount)?;
+            if looks && has_landlock() {
+                // A read-only mount does not keep anybody from writing into a pipe that lies there.
+                restrict(&temporaries())?;
+            }
+        }
         None => {}
     }
-    filter::apply(network)?;
+    filter::apply(network, looks)?;
     // Whoever is confined with it must not read or write its memory.
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|error| error.to_string())?;
     Ok(serve)
+}
+
+/// Where temporary files go inside of mounts.
+fn temporaries() -> Vec<Laid> {
+    ["/tmp", "/var/tmp"].iter().filter_map(|path| Laid::look(path.as_ref()).ok()).collect()
 }
 
 /// Whether a mount is what it was to be, and where: a link that was put in the way while it was made may have led it

@@ -27,6 +27,7 @@ mod masks;
 mod named;
 
 pub use backend::{Backend, Enforced, find};
+pub use ground::named;
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
@@ -140,9 +141,14 @@ impl Places {
         config.parent().filter(|home| [state, run].iter().all(|path| path.parent() == Some(home)))
     }
 
-    /// The session's own `/tmp`.
-    pub(crate) fn temporary(&self, session: &SessionId) -> PathBuf {
-        self.root.join("tmp").join(session.as_str())
+    /// The session's own `/tmp`. While it only looks it has another one: a command in the background that was started
+    /// before, and may write, could do what it is told there.
+    pub(crate) fn temporary(&self, session: &SessionId, mode: Mode) -> PathBuf {
+        let name = match mode {
+            Mode::ReadOnly => format!("{}.looking", session.as_str()),
+            Mode::Workspace | Mode::Off => session.as_str().to_owned(),
+        };
+        self.root.join("tmp").join(name)
     }
 
     /// What sandboxes put into somebody's directories for now.

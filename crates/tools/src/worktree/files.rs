@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Below the repository's own working tree.
-const FOLDER: [&str; 2] = [".convoke", "worktrees"];
+pub(super) const FOLDER: [&str; 2] = [".convoke", "worktrees"];
 /// Where a worktree goes that is being deleted. No name begins with a dot.
 const ASIDE: &str = ".removed";
 /// What keeps the folder out of everybody's `git status`.

@@ -69,6 +69,15 @@ pub trait Tenants: Send + Sync {
     async fn busy_in(&self, dir: &Path) -> Result<Vec<String>, Error>;
 }
 
+/// Whether somebody may have one made or removed: it is full of files, so whoever may change none gets none.
+pub fn check_allowed(policy: &rules::Policy) -> Result<(), Error> {
+    if policy.judge("edit", &format!("{}/x/x", files::FOLDER.join("/"))).action != proto::Action::Deny {
+        return Ok(());
+    }
+    let why = "a worktree is full of files, and the rules of this session deny it to change any";
+    Err(Error::new(Code::Denied, why).hint("plan without one; whoever carries the plan out can have one"))
+}
+
 /// Where the session came from; the nearest folder above that is left of it.
 pub fn home(inside: &Worktree) -> PathBuf {
     let original = Path::new(&inside.original_cwd);

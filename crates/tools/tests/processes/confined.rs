@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) static ALL: &[(&str, fn())] = &[
     ("only_the_workspace_and_temporary_files_are_written", only_the_workspace_and_temporary_files_are_written),
     ("whoever_only_looks_writes_nothing_but_temporary_files", whoever_only_looks_writes_nothing_but_temporary_files),
+    ("whoever_only_looks_has_nobody_write_for_it", whoever_only_looks_has_nobody_write_for_it),
     ("a_second_command_is_run_in_the_same_sandbox", a_second_command_is_run_in_the_same_sandbox),
     ("our_own_files_do_not_exist_for_a_command", our_own_files_do_not_exist_for_a_command),
     ("work_goes_on_as_usual_in_a_repository", work_goes_on_as_usual_in_a_repository),
@@ -94,9 +95,74 @@ fn whoever_only_looks_writes_nothing_but_temporary_files() {
         let said = room.fails(LOOKING, script);
         assert!(said.contains("Read-only file system"), "{script}: {said}");
     }
-    // Temporary files are the session's: another sandbox of it has them as well.
+    // Temporary files are the session's: another sandbox of it that only looks has them as well.
     room.ok(LOOKING, "echo mine > /tmp/x");
-    assert_eq!(room.ok(WORKSPACE, "cat /tmp/x"), "mine\n");
+    assert_eq!(room.ok(Reach { network: true, ..LOOKING }, "cat /tmp/x"), "mine\n");
+    room.fails(WORKSPACE, "cat /tmp/x");
+}
+
+async fn comes(room: &Room, names: &[&str]) {
+    for _ in 0..2000 {
+        if names.iter().all(|name| room.work.join(name).exists()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{names:?} did not come");
+}
+
+/// A command that was started before and may write does what it is told: by a file, by a pipe or by a socket.
+fn whoever_only_looks_has_nobody_write_for_it() {
+    for room in [Room::new(), Room::by_landlock()].into_iter().flatten() {
+        // Below `/tmp` a pipe in the workspace would count as one of the temporary files.
+        let room = Room::held_in(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), room.backend);
+        let serve = "import os, socket, threading\n\
+            def obey(s):\n\
+            \x20   while True: os.system(s.recv(999) if s.type == socket.SOCK_DGRAM else s.accept()[0].recv(999))\n\
+            for name, kind in ((\"stream\", socket.SOCK_STREAM), (\"dgram\", socket.SOCK_DGRAM)):\n\
+            \x20   s = socket.socket(socket.AF_UNIX, kind); s.bind(name)\n\
+            \x20   if kind == socket.SOCK_STREAM: s.listen()\n\
+            \x20   threading.Thread(target=obey, args=(s,), daemon=True).start()\n\
+            threading.Event().wait()\n";
+        room.put("serve.py", serve);
+        let has_python = has("python3");
+        let job = format!(
+            "{} mkfifo pipe; exec 3<>pipe; touch ready; while ! [ -e stop ]; do \
+             if read -t 0.01 -u 3 line; then eval \"$line\"; fi; if [ -e $TMPDIR/order ]; then sh $TMPDIR/order; rm $TMPDIR/order; fi; done",
+            if has_python { "python3 serve.py & while ! [ -e dgram ]; do sleep 0.01; done;" } else { "" }
+        );
+        let mut tries = vec![
+            "echo 'touch evil' > $TMPDIR/order; echo 'touch evil' > /tmp/order".to_owned(),
+            "timeout 5 sh -c 'echo touch evil > pipe'".into(),
+            "timeout 5 sh -c 'echo touch evil 1<>pipe >&1'".into(),
+        ];
+        if has_python {
+            for (name, kind) in [("stream", "STREAM"), ("dgram", "DGRAM")] {
+                tries.push(format!(
+                    "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_{kind}); s.connect(\"{name}\"); s.send(b\"touch evil\")'"
+                ));
+            }
+            tries.push("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b\"touch evil\", \"dgram\")'".into());
+        }
+        block_on(async {
+            let plan = async {
+                comes(&room, &["ready"]).await;
+                for script in &tries {
+                    let tried = text(&room.run(LOOKING, script).await.unwrap());
+                    // Whoever may write is obeyed, and after all that came before.
+                    room.run(WORKSPACE, "echo 'touch control' > $TMPDIR/order; echo touch piped > pipe").await.unwrap();
+                    comes(&room, &["control", "piped"]).await;
+                    assert!(!room.work.join("evil").exists(), "{script}: {tried}");
+                    std::fs::remove_file(room.work.join("control")).unwrap();
+                    std::fs::remove_file(room.work.join("piped")).unwrap();
+                }
+                std::fs::write(room.work.join("stop"), "").unwrap();
+            };
+            let (finished, ()) = tokio::join!(room.run(WORKSPACE, &job), plan);
+            assert_eq!(finished.unwrap().code, Some(0));
+        });
+        assert!(!room.work.join("evil").exists());
+    }
 }
 
 fn a_second_command_is_run_in_the_same_sandbox() {

@@ -63,7 +63,10 @@ impl Room {
     }
 
     pub(crate) fn held_by(backend: Backend) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::held_in(tempfile::tempdir().unwrap(), backend)
+    }
+
+    pub(crate) fn held_in(dir: tempfile::TempDir, backend: Backend) -> Self {
         let root = dir.path().canonicalize().unwrap();
         let work = root.join("work");
         for name in ["work/src", "home/config", "home/state/outputs", "home/run", "elsewhere"] {
