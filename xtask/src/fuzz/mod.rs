@@ -8,10 +8,13 @@
 
 mod child;
 mod corpus;
+mod json;
 mod jsonc;
 mod keys;
 mod mutate;
+mod replies;
 mod sse;
+mod websocket;
 
 use anyhow::{Context, bail};
 use std::fs::{self, File};
@@ -21,7 +24,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Everything that can be tried. To add one, write a module with an `open` and put it here.
-const TARGETS: &[Target] = &[sse::TARGET, jsonc::TARGET, keys::TARGET];
+const TARGETS: &[Target] =
+    &[sse::TARGET, jsonc::TARGET, keys::TARGET, replies::TARGET, json::TARGET, websocket::TARGET];
 
 /// How long one input may take. Reading 64 KiB takes milliseconds; this is for machines that do other things as well.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,7 +95,8 @@ fn attempt(target: &Target, time: Duration, seed: u64) -> anyhow::Result<bool> {
     eprintln!("{}: {why}; {} bytes, shortening", target.name, input.len());
     let input = shorten(target, work.path(), input)?;
     corpus::add(target.name, &input)?;
-    eprintln!("{}: {why}\n  seed {seed}, input: {}", target.name, corpus::line(&input));
+    let line: String = corpus::line(&input).chars().take(400).collect();
+    eprintln!("{}: {why}\n  seed {seed}, {} bytes: {line}", target.name, input.len());
     Ok(false)
 }
 
@@ -110,7 +115,8 @@ fn watch(target: &Target, work: &Path, mode: Mode<'_>) -> anyhow::Result<Option<
     for name in [child::CURRENT, child::WHY, child::ONLY] {
         let _ = fs::remove_file(work.join(name));
     }
-    let current = File::create(work.join(child::CURRENT)).context("cannot make a file for the current input")?;
+    let current = File::options().create(true).truncate(true).read(true).write(true).open(work.join(child::CURRENT));
+    let current = current.context("cannot make a file for the current input")?;
     let program = std::env::current_exe().context("this program has a name")?;
     let mut command = Command::new(program);
     command.args(["fuzz", target.name, "--child"]).arg(work).stdin(Stdio::null());

@@ -23,7 +23,8 @@ pub use key::Key;
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;
 
-use crate::Provider;
+use crate::{Error, Provider, Reply};
+use format::Format;
 use std::sync::Arc;
 
 /// A format by its name.
@@ -43,6 +44,15 @@ impl Wire {
             Self::Anthropic => "anthropic",
             Self::OpenAiResponses => "openai-responses",
             Self::OpenAiChat => "openai-chat",
+        }
+    }
+
+    /// Reads an answer that is there already, cut as it is given. For those who try what a server may send.
+    pub fn read<'a>(self, chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, Error> {
+        match self {
+            Self::Anthropic => reader::read::<<anthropic::Messages as Format>::Answer>(chunks),
+            Self::OpenAiResponses => reader::read::<<openai_responses::Responses as Format>::Answer>(chunks),
+            Self::OpenAiChat => reader::read::<<openai_chat::Chat as Format>::Answer>(chunks),
         }
     }
 
@@ -111,7 +121,6 @@ mod tests {
 
     #[test]
     fn every_wire_is_named_as_its_format_is() {
-        use super::format::Format;
         let names = [anthropic::Messages::NAME, openai_responses::Responses::NAME, openai_chat::Chat::NAME];
         assert_eq!(Wire::ALL.map(Wire::as_str), names);
     }

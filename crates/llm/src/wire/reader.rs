@@ -155,6 +155,15 @@ impl<A: Answer> Reader<A> {
     }
 }
 
+/// Reads an answer that is there already.
+pub(crate) fn read<'a, A: Answer>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, Error> {
+    let mut reader = Reader::<A>::new();
+    for chunk in chunks {
+        reader.push(chunk, &mut |_| {})?;
+    }
+    reader.finish("elsewhere", &mut |_| {})
+}
+
 impl Shape {
     fn of(first: u8) -> Self {
         match first {
