@@ -61,6 +61,11 @@ impl Caller {
             .hint(format!("make one that may: convoke token add NAME --scope {name}")))
     }
 
+    /// Whether they may see secrets that are in transcripts.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.scopes.contains(&Scope::Admin)
+    }
+
     /// Cancelled when the token ends: whatever it opened is to be closed.
     pub(crate) fn revoked(&self) -> &CancellationToken {
         &self.revoked

@@ -10,7 +10,8 @@ use crate::Gateway;
 use crate::caller::Caller;
 use proto::{Error, SessionId};
 use session::Seen;
-use session::hub::{self, Behind, Watching, What};
+use session::hub::{Behind, LARGE, Watching, What};
+use session::shown::{Passed, Shown};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,16 +45,25 @@ pub(crate) enum Item {
     Silence,
 }
 
-/// An event's text: what the hub wrote once for everybody, or one watcher's own.
+/// An event's text: what was written once for everybody, with or without secrets, or one watcher's own.
 pub(crate) enum Json {
     Shared(Arc<Seen>),
+    Masked(Arc<Seen>),
     Own(String),
+}
+
+impl AsRef<[u8]> for Json {
+    fn as_ref(&self) -> &[u8] {
+        self.as_str().as_bytes()
+    }
 }
 
 impl Json {
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Shared(seen) => &seen.json,
+            // Masked before it is handed out; what is not has nothing to show.
+            Self::Masked(seen) => seen.is_masked().unwrap_or("{}"),
             Self::Own(json) => json,
         }
     }
@@ -77,7 +87,8 @@ pub(crate) async fn watch(gateway: Gateway, caller: &Caller, filter: Filter) -> 
     };
     let follow = filter.follow.unwrap_or(true);
     let revoked = caller.revoked().clone();
-    Ok(Watcher { gateway, revoked, root, only, last, follow, live, replaying: true, ready: VecDeque::new() })
+    let shown = (!caller.is_admin()).then(|| gateway.runtime.shown());
+    Ok(Watcher { gateway, revoked, root, only, last, follow, live, shown, replaying: true, ready: VecDeque::new() })
 }
 
 pub(crate) fn foreign_cursor() -> Error {
@@ -113,6 +124,8 @@ pub(crate) struct Watcher {
     last: u64,
     follow: bool,
     live: Watching,
+    /// For one that may not see secrets.
+    shown: Option<Shown>,
     replaying: bool,
     ready: VecDeque<Item>,
 }
@@ -124,6 +137,7 @@ impl Watcher {
             if self.revoked.is_cancelled() {
                 return None;
             }
+            self.mask_next().await;
             if let Some(item) = self.ready.pop_front() {
                 return Some(item);
             }
@@ -134,29 +148,95 @@ impl Watcher {
         }
     }
 
+    /// Takes secrets out of the next event, beside the other work where that takes long.
+    async fn mask_next(&mut self) {
+        let Some(shown) = &self.shown else { return };
+        let Some(Item::Event { json: Json::Masked(seen), .. }) = self.ready.front() else { return };
+        if seen.is_masked().is_some() {
+            return;
+        }
+        if seen.json.len() < LARGE {
+            shown.mask(seen);
+            return;
+        }
+        let (shown, seen) = (self.gateway.runtime.shown(), seen.clone());
+        if let Err(error) = tokio::task::spawn_blocking(move || {
+            shown.mask(&seen);
+        })
+        .await
+        {
+            tracing::error!(%error, "an event could not be masked");
+        }
+    }
+
     async fn replay(&mut self) -> bool {
-        let kept = match self.gateway.store().kept_since(self.root.as_ref(), self.last, CHUNK).await {
-            Ok(kept) => kept,
+        match self.read_on().await {
+            Ok(true) => true,
+            Ok(false) if !self.follow => !self.ready.is_empty(),
+            Ok(false) => {
+                self.replaying = false;
+                self.catch_up();
+                true
+            }
             Err(error) => {
                 tracing::error!(%error, "a watcher cannot be served");
-                return false;
+                false
             }
+        }
+    }
+
+    /// Reads the next entries from the store; false at its end. A large one alone, and when there is room for it.
+    async fn read_on(&mut self) -> Result<bool, store::Error> {
+        let Some(next) = self.gateway.store().kept_next(self.root.as_ref(), self.last).await? else { return Ok(false) };
+        if next.bytes < LARGE {
+            for entry in self.gateway.store().kept_since(self.root.as_ref(), self.last, CHUNK).await? {
+                if entry.body.len() >= LARGE {
+                    break;
+                }
+                self.last = self.last.max(entry.cursor);
+                if self.wants(&entry.session) {
+                    let seen = self.gateway.runtime.hub().recall(&entry, None);
+                    self.push(seen);
+                }
+            }
+            return Ok(true);
+        }
+        if self.wants(&next.session) {
+            let hub = self.gateway.runtime.hub().clone();
+            let room = tokio::select! {
+                room = hub.room(next.bytes) => room,
+                // The watcher is ended by whoever asks it next.
+                () = self.gateway.stop.cancelled() => return Ok(false),
+                () = self.revoked.cancelled() => return Ok(true),
+            };
+            let seen = match hub.held(next.cursor) {
+                Some(seen) => Some(seen),
+                None => {
+                    let kept = self.gateway.store().kept_since(self.root.as_ref(), next.cursor - 1, 1).await?;
+                    kept.first().map(|kept| hub.recall(kept, Some(room)))
+                }
+            };
+            seen.into_iter().for_each(|seen| self.push(seen));
+        }
+        self.last = next.cursor;
+        Ok(true)
+    }
+
+    fn wants(&self, session: &SessionId) -> bool {
+        self.only.as_ref().is_none_or(|only| only == session)
+    }
+
+    /// An event for this watcher, as it may see it.
+    fn push(&mut self, seen: Arc<Seen>) {
+        let Some(shown) = &mut self.shown else {
+            return self.ready.push_back(Item::Event { cursor: seen.cursor, json: Json::Shared(seen) });
         };
-        for entry in &kept {
-            self.last = self.last.max(entry.cursor);
-            if self.only.as_ref().is_none_or(|only| *only == entry.session) {
-                self.ready.push_back(Item::Event { cursor: Some(entry.cursor), json: Json::Own(hub::json(entry)) });
-            }
+        for passed in shown.pass(seen) {
+            self.ready.push_back(match passed {
+                Passed::Masked(seen) => Item::Event { cursor: seen.cursor, json: Json::Masked(seen) },
+                Passed::Live(json) => Item::Event { cursor: None, json: Json::Own(json) },
+            });
         }
-        if kept.len() == CHUNK {
-            return true;
-        }
-        if !self.follow {
-            return !self.ready.is_empty();
-        }
-        self.replaying = false;
-        self.catch_up();
-        true
     }
 
     /// Passes over what the store has told already.
@@ -192,6 +272,7 @@ impl Watcher {
     /// Tells the watcher that it was too slow, and from where it is told again.
     fn fell_behind(&mut self) {
         self.replaying = true;
+        self.shown.iter_mut().for_each(Shown::missed);
         let json = format!(r#"{{"type":"resync","cursor":"{}"}}"#, self.last);
         self.ready.push_back(Item::Event { cursor: Some(self.last), json: Json::Own(json) });
     }
@@ -203,6 +284,6 @@ impl Watcher {
             }
             self.last = cursor;
         }
-        self.ready.push_back(Item::Event { cursor: seen.cursor, json: Json::Shared(seen) });
+        self.push(seen);
     }
 }

@@ -1,17 +1,21 @@
 //! Methods and events over one WebSocket.
 //!
 //! Calls run beside each other and answer in whatever order they end. What is to be sent waits in one bounded queue: a
-//! peer that reads slowly slows its own calls and watchers, and nobody else's.
+//! peer that reads slowly slows its own calls and watchers, and nobody else's. What is large takes room that all
+//! connections share, until it is sent; a peer that takes too long over it is left.
 
 use crate::caller::Caller;
 use crate::events::{self, Filter, Item, Json, Watcher};
 use crate::metrics;
+use crate::sse::patience;
 use crate::{Gateway, router};
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use futures_util::{SinkExt, StreamExt};
 use proto::Error;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use session::Hub;
+use session::hub::{LARGE, Room};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Sender};
@@ -66,11 +70,14 @@ struct Unsubscribe {
 pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
     let _counted = gateway.metrics.stream();
     let (mut sink, mut incoming) = socket.split();
-    let (queue, mut waiting) = mpsc::channel::<Message>(QUEUE);
+    let (queue, mut waiting) = mpsc::channel::<Outgoing>(QUEUE);
     let mut writing = JoinSet::new();
     writing.spawn(async move {
-        while let Some(message) = waiting.recv().await {
-            if sink.send(message).await.is_err() {
+        while let Some(Outgoing { message, room }) = waiting.recv().await {
+            let bytes = if let Message::Text(text) = &message { text.len() } else { 0 };
+            let sent = tokio::time::timeout(patience(bytes), sink.send(message)).await;
+            drop(room);
+            if !matches!(sent, Ok(Ok(()))) {
                 return;
             }
         }
@@ -100,7 +107,7 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
             _ = writing.join_next() => return,
             _ = ping.tick() => {
                 // A full queue holds enough to notice a dead peer by.
-                let _ = peer.queue.try_send(Message::Ping(bytes::Bytes::new()));
+                let _ = peer.queue.try_send(Message::Ping(bytes::Bytes::new()).into());
                 if heard.elapsed() > SILENCE && peer.work.len() < AT_ONCE {
                     break None;
                 }
@@ -115,10 +122,31 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
 /// Calls get this long to end once the gateway stops; the gateway itself waits no longer.
 const GRACE: Duration = Duration::from_secs(8);
 
+/// A message to the peer.
+struct Outgoing {
+    message: Message,
+    /// For a large one, until it is sent.
+    room: Option<Room>,
+}
+
+impl From<Message> for Outgoing {
+    fn from(message: Message) -> Self {
+        Self { message, room: None }
+    }
+}
+
+impl Outgoing {
+    /// Waits for room if it is large.
+    async fn text(text: Utf8Bytes, hub: &Hub) -> Self {
+        let room = if text.len() < LARGE { None } else { Some(hub.room_for_copy(text.len()).await) };
+        Self { message: Message::Text(text), room }
+    }
+}
+
 struct Peer {
     gateway: Gateway,
     caller: Caller,
-    queue: Sender<Message>,
+    queue: Sender<Outgoing>,
     /// Calls and watchers.
     work: JoinSet<()>,
     /// By the ids of the calls that started them, as they were sent.
@@ -152,9 +180,10 @@ impl Peer {
         }
         let (gateway, caller, queue) = (self.gateway.clone(), self.caller.clone(), self.queue.clone());
         self.work.spawn(async move {
+            let hub = gateway.runtime.hub().clone();
             let answer = answer(gateway, &caller, call).await;
             // Nobody is left to hear it.
-            let _ = queue.send(Message::Text(answer)).await;
+            let _ = queue.send(Outgoing::text(answer, &hub).await).await;
         });
     }
 
@@ -164,7 +193,8 @@ impl Peer {
             Err(error) => self.refuse(&call.id, &error),
             Ok(watcher) => {
                 let (stop, stopped) = oneshot::channel();
-                let task = self.work.spawn(tell(watcher, call.id, stopped, self.queue.clone())).id();
+                let task =
+                    self.work.spawn(tell(watcher, call.id, stopped, self.queue.clone(), self.gateway.clone())).id();
                 self.watchers.insert(name, Watched { task, stop });
             }
         }
@@ -214,7 +244,7 @@ impl Peer {
     fn refuse(&mut self, id: &Value, error: &Error) {
         let (queue, text) = (self.queue.clone(), refusal(id, error));
         self.work.spawn(async move {
-            let _ = queue.send(Message::Text(text)).await;
+            let _ = queue.send(Message::Text(text).into()).await;
         });
     }
 
@@ -228,7 +258,7 @@ impl Peer {
         if let Some((code, reason)) = goodbye {
             let close = Message::Close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }));
             // A peer that does not read is not waited for.
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.queue.send(close)).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.queue.send(close.into())).await;
         }
         drop(self);
         let _ = tokio::time::timeout(Duration::from_secs(1), writing.join_next()).await;
@@ -266,22 +296,32 @@ async fn answer(gateway: Gateway, caller: &Caller, call: Call) -> Utf8Bytes {
 }
 
 /// Tells events until the watcher ends, somebody ends it or the peer is gone.
-async fn tell(mut watcher: Watcher, id: Value, mut stopped: oneshot::Receiver<Value>, queue: Sender<Message>) {
-    let mut text = accepted(&id, &id);
-    while queue.send(Message::Text(text.into())).await.is_ok() {
+async fn tell(
+    mut watcher: Watcher,
+    id: Value,
+    mut stopped: oneshot::Receiver<Value>,
+    queue: Sender<Outgoing>,
+    gateway: Gateway,
+) {
+    let hub = gateway.runtime.hub();
+    let mut next = Message::Text(accepted(&id, &id).into()).into();
+    while queue.send(next).await.is_ok() {
         let item = tokio::select! {
             biased;
             // An error means that the connection is being left.
             call = &mut stopped => {
                 let Ok(call) = call else { break };
-                let _ = queue.send(Message::Text(accepted(&call, &id).into())).await;
+                let _ = queue.send(Message::Text(accepted(&call, &id).into()).into()).await;
                 break;
             }
             item = next_event(&mut watcher) => item,
         };
         let Some((cursor, json)) = item else { break };
+        // Before it is copied for this peer.
+        let room = if json.as_str().len() < LARGE { None } else { Some(hub.room_for_copy(json.as_str().len()).await) };
         let cursor = cursor.map(|cursor| format!(r#","cursor":"{cursor}""#)).unwrap_or_default();
-        text = format!(r#"{{"event":{}{cursor},"subscription":{id}}}"#, json.as_str());
+        let text = format!(r#"{{"event":{}{cursor},"subscription":{id}}}"#, json.as_str());
+        next = Outgoing { message: Message::Text(text.into()), room };
     }
 }
 

@@ -4,12 +4,15 @@
 //! of the reply they belong to. A watcher has one queue for both, so it sees no entry before the deltas that led to it.
 //! It is woken for what it watches and for nothing else: what happens in a tree costs those who watch that tree. A
 //! watcher that falls behind is told so, its queue is given back, and it reads the store again from its cursor.
+//!
+//! A large event is in memory once, however many watchers take their time over it, and all large ones together have a
+//! limit: where there is no room for another, its watchers fall behind, and wait for room before they read it.
 
 use proto::{Event, SessionId};
-use serde_json::value::RawValue;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// How many events a slow watcher may be behind before it has to read the store again: a few commits of a wide turn.
 const MOST_EVENTS: usize = 1024;
@@ -17,10 +20,43 @@ const MOST_EVENTS: usize = 1024;
 /// How many bytes of them. Watchers of the same thing share these.
 const MOST_BYTES: usize = 1024 * 1024;
 
+/// From this size on an event counts as large.
+pub const LARGE: usize = 64 * 1024;
+
+/// What large events may take up together, in KiB: a few of the largest there are, 25 MiB.
+const ROOM: u32 = 256 * 1024;
+
 /// Where events are published. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Hub {
     watchers: Arc<Mutex<Watchers>>,
+    large: Arc<Large>,
+}
+
+/// Large events that are in memory.
+struct Large {
+    room: Arc<Semaphore>,
+    /// For what is copied to one peer. Apart: whoever waits for this holds an event, and is not waited for by one who
+    /// holds this.
+    copies: Arc<Semaphore>,
+    /// By cursor; those that nobody holds any more are forgotten when the next one comes.
+    held: Mutex<HashMap<u64, Weak<Seen>>>,
+}
+
+impl Default for Large {
+    fn default() -> Self {
+        let room = || Arc::new(Semaphore::new(ROOM as usize));
+        Self { room: room(), copies: room(), held: Mutex::default() }
+    }
+}
+
+/// Room for one large event, or for a copy of one. Given back when it is dropped.
+#[derive(Debug)]
+pub struct Room(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+/// Twice its size: it may be there with and without secrets.
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes / 512).unwrap_or(u32::MAX).clamp(1, ROOM / 2)
 }
 
 type Watchers = HashMap<What, Vec<Arc<Queue>>>;
@@ -41,6 +77,25 @@ pub struct Seen {
     /// Only kept ones have a cursor.
     pub cursor: Option<u64>,
     pub json: String,
+    /// Without secrets, once somebody was shown that.
+    masked: OnceLock<String>,
+    _room: Option<Room>,
+}
+
+impl Seen {
+    pub(crate) fn new(cursor: Option<u64>, json: String) -> Self {
+        Self { cursor, json, masked: OnceLock::new(), _room: None }
+    }
+
+    /// Without secrets: written once for all who are shown that.
+    pub(crate) fn masked(&self, mask: impl FnOnce(&str) -> String) -> &str {
+        self.masked.get_or_init(|| mask(&self.json))
+    }
+
+    /// The same, if it was written.
+    pub fn is_masked(&self) -> Option<&str> {
+        self.masked.get().map(String::as_str)
+    }
 }
 
 impl Hub {
@@ -84,8 +139,47 @@ impl Hub {
         if queues.is_empty() {
             return;
         }
-        let seen = Arc::new(Seen { cursor, json: write() });
+        let mut seen = Seen::new(cursor, write());
+        if seen.json.len() >= LARGE {
+            let Ok(permit) = self.large.room.clone().try_acquire_many_owned(kib(seen.json.len())) else {
+                return queues.iter().for_each(|queue| queue.fall_behind());
+            };
+            seen._room = Some(Room(permit));
+        }
+        let seen = Arc::new(seen);
+        self.hold(&seen);
         queues.iter().for_each(|queue| queue.push(&seen));
+    }
+
+    /// Waits until there is room for an event of so many bytes.
+    pub async fn room(&self, bytes: usize) -> Room {
+        let permit = self.large.room.clone().acquire_many_owned(kib(bytes)).await;
+        Room(permit.expect("the semaphore is never closed"))
+    }
+
+    /// Waits until so many bytes may be held for one peer.
+    pub async fn room_for_copy(&self, bytes: usize) -> Room {
+        let permit = self.large.copies.clone().acquire_many_owned(kib(bytes)).await;
+        Room(permit.expect("the semaphore is never closed"))
+    }
+
+    /// A large event that somebody holds, by its cursor.
+    pub fn held(&self, cursor: u64) -> Option<Arc<Seen>> {
+        self.large.held.lock().unwrap_or_else(PoisonError::into_inner).get(&cursor)?.upgrade()
+    }
+
+    /// A kept event that was read again. With room, others may hold the same.
+    pub fn recall(&self, kept: &store::Kept, room: Option<Room>) -> Arc<Seen> {
+        let seen = Arc::new(Seen { _room: room, ..Seen::new(Some(kept.cursor), json(kept)) });
+        self.hold(&seen);
+        seen
+    }
+
+    fn hold(&self, seen: &Arc<Seen>) {
+        let Some(cursor) = seen.cursor.filter(|_| seen._room.is_some()) else { return };
+        let mut held = self.large.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|_, seen| seen.strong_count() > 0);
+        held.insert(cursor, Arc::downgrade(seen));
     }
 
     fn watchers(&self) -> MutexGuard<'_, Watchers> {
@@ -175,16 +269,23 @@ impl Queue {
         self.more.notify_one();
     }
 
+    fn fall_behind(&self) {
+        *self.waiting() = Waiting { behind: true, ..Waiting::default() };
+        self.more.notify_one();
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A kept entry as an event: the stored bytes, not a second writing of them.
+/// A kept entry as an event: the stored bytes, copied once.
 pub fn json(kept: &store::Kept) -> String {
-    let entry = RawValue::from_string(kept.body.to_string()).expect("a stored entry is JSON");
-    let event = Event::Entry { session_id: kept.session.clone(), seq: kept.seq, at: kept.at, entry };
-    serde_json::to_string(&event).expect("an event is JSON")
+    let store::Kept { session, seq, at, body, .. } = kept;
+    let mut json = String::with_capacity(body.len() + session.as_str().len() + 96);
+    write!(json, r#"{{"type":"entry","sessionId":"{session}","seq":{seq},"at":{at},"entry":{body}}}"#)
+        .expect("a string takes everything");
+    json
 }
 
 #[cfg(test)]
@@ -242,6 +343,46 @@ mod tests {
         // One alone always fits.
         hub.publish(&root, &delta(&root, &"x".repeat(2 * MOST_BYTES)));
         assert_eq!(texts(&slow).len(), 1);
+    }
+
+    #[test]
+    fn a_kept_entry_is_written_as_its_event() {
+        let body = r#"{"type":"notice","text":"x"}"#;
+        let (session, root) = (SessionId::new(), SessionId::new());
+        let kept = store::Kept { cursor: 7, session: session.clone(), root, seq: 3, at: 9, body: body.into() };
+        let entry = serde_json::value::RawValue::from_string(body.into()).unwrap();
+        let event = Event::Entry { session_id: session, seq: 3, at: 9, entry };
+        assert_eq!(json(&kept), serde_json::to_string(&event).unwrap());
+    }
+
+    #[tokio::test]
+    async fn large_events_share_a_limit_however_many_hold_one() {
+        let (hub, root) = (Hub::default(), SessionId::new());
+        let large = "x".repeat(24 << 20);
+        let kept = |cursor| store::Kept {
+            cursor,
+            session: root.clone(),
+            root: root.clone(),
+            seq: cursor,
+            at: 1,
+            body: format!("\"{large}\"").into(),
+        };
+        let watchers: Vec<Watching> = (0..100).map(|_| hub.watch(What::Tree(root.clone()))).collect();
+        let told = hub.on_kept();
+        // Each takes one and holds on to it; each a different one, as far as there is room.
+        let mut held = Vec::new();
+        for (n, watching) in watchers.iter().enumerate() {
+            told(&[kept(n as u64 + 1)]);
+            held.extend(watching.take().ok().flatten());
+            watchers.iter().for_each(|other| while !matches!(other.take(), Ok(None)) {});
+        }
+        let bytes: usize = held.iter().map(|seen| seen.json.len()).sum();
+        assert!(bytes <= ROOM as usize * 1024 / 2, "{bytes}");
+        assert!(hub.held(1).is_some_and(|seen| Arc::ptr_eq(&seen, &held[0])));
+        assert!(hub.room(24 << 20).now_or_never().is_none(), "it waits");
+        drop(held);
+        assert!(hub.held(1).is_none());
+        assert!(hub.room(24 << 20).now_or_never().is_some());
     }
 
     #[test]

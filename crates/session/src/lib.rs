@@ -29,6 +29,7 @@ mod registry;
 mod retire;
 mod runtime;
 mod settings;
+pub mod shown;
 mod slots;
 mod stop;
 mod summary;

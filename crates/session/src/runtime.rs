@@ -730,6 +730,27 @@ impl Runtime {
         self.inner.outbox.has_mail()
     }
 
+    /// Masks the events of one watcher that may not see secrets.
+    pub fn shown(&self) -> crate::shown::Shown {
+        crate::shown::Shown::new(self.inner.redactor.clone())
+    }
+
+    /// An answer without secrets, for a caller that may not see them.
+    pub fn masked(&self, json: Vec<u8>) -> Vec<u8> {
+        let text = String::from_utf8_lossy(&json);
+        crate::shown::mask(&self.inner.redactor, &text).into_bytes()
+    }
+
+    /// The same for a refusal.
+    pub fn masked_error(&self, error: Error) -> Error {
+        let text = |text: &str| self.inner.blanked(text);
+        let details = error.details.map(|mut details| {
+            self.inner.redactor.redact_json(&mut details);
+            details
+        });
+        Error { message: text(&error.message), hint: error.hint.as_deref().map(text), details, ..error }
+    }
+
     /// Sessions in memory.
     pub fn awake(&self) -> usize {
         self.inner.registry.counts().0

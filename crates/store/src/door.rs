@@ -63,7 +63,11 @@ pub trait Store: Send + Sync {
     /// How many direct children are live: neither ended nor archived.
     async fn live_children(&self, session: &SessionId) -> Result<u64, Error>;
 
-    /// Entries of one session (a fork's prefix included), by position.
+    /// The next entry that `kept_since` would return, without its body.
+    async fn kept_next(&self, root: Option<&SessionId>, cursor: u64) -> Result<Option<Ahead>, Error>;
+
+    /// Entries of one session (a fork's prefix included), by position. A page with a limit ends after [`PAGE_BYTES`] as
+    /// well, but has at least one entry where there is one.
     async fn entries(&self, session: &SessionId, span: Span) -> Result<Vec<Stored>, Error>;
 
     /// Letters kept back for a person, newest first.
@@ -100,6 +104,8 @@ pub trait Store: Send + Sync {
     async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error>;
 
     /// Kept entries of a tree (or of all) after a cursor, oldest first.
+    ///
+    /// A page ends after [`PAGE_BYTES`] as well, but has at least one entry where there is one.
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error>;
 
     /// The newest cursor.
@@ -165,6 +171,9 @@ pub enum Error {
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
+    /// The receiver's inbox holds too much text.
+    #[error("the unread messages of `{0}` are too large together")]
+    InboxTooLarge(SessionId),
     /// No room, no permission, an I/O error: nothing was changed.
     #[error("cannot write to the store: {message}")]
     Disk { message: String, hint: String },
@@ -201,6 +210,12 @@ impl Error {
             Self::NoLetter(_) => "`convoke mail list` shows what is held".into(),
             Self::Released { .. } => "nothing was changed; ask the sender to write again if it is still wanted".into(),
             Self::Locked { .. } => "stop that process, or use another CONVOKE_HOME".into(),
+            Self::InboxTooLarge(_) => {
+                format!(
+                    "try again once it has read some; large messages have at most {} MiB together",
+                    INBOX_BYTES >> 20
+                )
+            }
             Self::QueueFull(_) => "try again once it has read some; `limits.queue` says how many it holds".into(),
             _ => return None,
         })
@@ -219,7 +234,7 @@ impl From<Error> for proto::Error {
             | Error::Repeated { .. }
             | Error::Released { .. } => Code::Conflict,
             Error::Board(refused) => refused.code(),
-            Error::QueueFull(_) => Code::LimitRate,
+            Error::QueueFull(_) | Error::InboxTooLarge(_) => Code::LimitRate,
             Error::Overdrawn(_) => Code::LimitBudget,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Outdated { .. } | Error::Internal(_) => Code::Internal,
@@ -229,7 +244,7 @@ impl From<Error> for proto::Error {
             _ => None,
         };
         // Full inboxes empty as they are read; anything else has to change first.
-        let retry_after_ms = matches!(error, Error::QueueFull(_)).then_some(1_000);
+        let retry_after_ms = matches!(error, Error::QueueFull(_) | Error::InboxTooLarge(_)).then_some(1_000);
         let retryable = retry_after_ms.is_some();
         Self { hint: error.hint(), details, retryable, retry_after_ms, ..Self::new(code, error.to_string()) }
     }
@@ -623,6 +638,23 @@ pub enum Span {
     Before { seq: u64, limit: usize },
     /// Entries with a larger `seq`, ascending.
     After { seq: u64, limit: usize },
+}
+
+/// How many bytes of entries a page has, unless a single one has more.
+pub const PAGE_BYTES: usize = 1 << 20;
+
+/// The most that unread letters of one session may have together, as far as they are large.
+pub const INBOX_BYTES: u64 = 48 << 20;
+
+/// Letters below this are bounded by their number.
+pub const LARGE_LETTER: usize = 32 << 10;
+
+/// A kept entry that was not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ahead {
+    pub cursor: u64,
+    pub session: SessionId,
+    pub bytes: usize,
 }
 
 /// A kept entry, as watchers are told: the stored bytes and their place in the stream of all entries.

@@ -378,3 +378,40 @@ mod unchunked {
         }
     }
 }
+
+/// What this process holds, in MiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+}
+
+#[tokio::test]
+async fn a_hundred_stalled_watchers_hold_one_large_event_between_them() {
+    const SIZE: usize = 24 << 20;
+    let (world, site) = World::tcp().await;
+    let session = world.session().await;
+    let reader = crate::bearer(&world.token("reader", &[proto::methods::Scope::Read]));
+    // Half of them see it live, half find it in the store; some are shown it without secrets.
+    let mut stalled = Vec::new();
+    for n in 0..50 {
+        let token = if n % 2 == 0 { site.bearer() } else { reader.clone() };
+        let mut stream = site.events(&format!("?session={session}"), &[&token]).await;
+        assert!(stream.until("\r\n\r\n").await);
+        stalled.push(stream);
+    }
+    let before = resident();
+    world.append(&session, notices(1, &"a b ".repeat(SIZE / 4))).await;
+    for n in 0..50 {
+        let token = if n % 2 == 0 { site.bearer() } else { reader.clone() };
+        stalled.push(site.events(&format!("?session={session}&after=0"), &[&token]).await);
+    }
+    for stream in &mut stalled {
+        assert!(stream.until("a b a b").await, "the event has begun to arrive");
+    }
+    let held = resident().saturating_sub(before);
+    assert!(held < 500, "{held} MiB for an event of {} MiB", SIZE >> 20);
+    // One that reads gets all of it all the same.
+    let mut quick = stalled.pop().unwrap();
+    assert!(quick.until("a b \"}}").await);
+}

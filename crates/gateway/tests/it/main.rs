@@ -7,6 +7,7 @@ mod hostile;
 mod lives;
 mod methods;
 mod oversight;
+mod redacted;
 mod threats;
 mod tls;
 mod web_socket;

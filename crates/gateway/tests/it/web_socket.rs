@@ -10,9 +10,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+pub(crate) type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-async fn try_open(site: &Site, token: &str, more: &[(&'static str, &str)]) -> Result<Socket, Error> {
+pub(crate) async fn try_open(site: &Site, token: &str, more: &[(&'static str, &str)]) -> Result<Socket, Error> {
     let mut request = format!("ws://{}/ws", site.address).into_client_request()?;
     let value = bearer(token).split_once(": ").unwrap().1.to_owned();
     request.headers_mut().insert("authorization", value.parse().unwrap());

@@ -27,6 +27,7 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use aho_corasick::AhoCorasick;
 
@@ -50,6 +51,8 @@ const MOST_PASSES: usize = 8;
 #[derive(Clone)]
 pub struct Redactor {
     known: Option<AhoCorasick>,
+    /// The values with line breaks.
+    lines: Arc<[String]>,
 }
 
 impl Redactor {
@@ -62,7 +65,8 @@ impl Redactor {
             values.extend([value, trimmed].into_iter().filter(|value| is_long(value)));
         }
         let automaton = || AhoCorasick::new(&values).expect("the secrets of a process are far below 2 GiB");
-        Self { known: (!values.is_empty()).then(automaton) }
+        let known = (!values.is_empty()).then(automaton);
+        Self { known, lines: values.into_iter().filter(|value| value.contains('\n')).collect() }
     }
 
     /// The text without secrets; the same text when there are none.
@@ -85,6 +89,35 @@ impl Redactor {
         let mut spans = Spans::default();
         known.find_overlapping_iter(text).for_each(|found| spans.push(found.range()));
         spans.mask(text).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// The last place, not after the end of a line at `at`, where a text that goes on may be cut. Most secrets end with
+    /// their line. A private key and a known value with line breaks do not: the cut is before one that goes through it,
+    /// and before the beginning of one that may go on after this text.
+    pub fn cut(&self, text: &str, at: usize) -> usize {
+        if at == 0 {
+            return 0;
+        }
+        let begun = |value: &String| {
+            let first = &value[..value.find('\n')? + 1];
+            text.match_indices(first).map(|(at, _)| at).find(|at| value.starts_with(&text[*at..]))
+        };
+        let begun = self.lines.iter().filter_map(begun).chain(pem::open(text)).min();
+        let mut spans = Spans::default();
+        if !self.lines.is_empty()
+            && let Some(known) = &self.known
+        {
+            known.find_overlapping_iter(text).for_each(|found| spans.push(found.range()));
+        }
+        pem::find(text, &mut spans);
+        let at = begun.map_or(at, |begun| begun.min(at));
+        // From the last one back: what was in the way of an earlier place is passed on the way.
+        spans.into_sorted().into_iter().rev().fold(
+            at,
+            |at, span| {
+                if span.start < at && at < span.end { span.start } else { at }
+            },
+        )
     }
 
     /// Masks what is found at once; nothing when there is nothing.

@@ -42,6 +42,12 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
     }
 }
 
+/// The place of a mark whose key is not at its end.
+pub(super) fn open(text: &str) -> Option<usize> {
+    let last = MARK.captures_iter(text).last().map(|found| mark(&found))?;
+    last.begins.then_some(last.place.start)
+}
+
 fn mark(found: &regex::Captures<'_>) -> Mark {
     let place = found.get(0).map_or(0..0, |whole| whole.range());
     Mark { begins: found.get(1).is_some_and(|word| word.as_str() == "BEGIN"), place }

@@ -84,6 +84,7 @@ impl From<store::Error> for Stop {
         match error {
             store::Error::Unread(_) => Self::Unread,
             refused @ (store::Error::QueueFull(_)
+            | store::Error::InboxTooLarge(_)
             | store::Error::Taken { .. }
             | store::Error::Overdrawn(_)
             | store::Error::Gone(_)) => Self::Refused(refused),

@@ -16,6 +16,9 @@ const CHUNK: usize = 256;
 /// Entries looked at for one page. A longer stretch without a word ends the page early; the next one goes on there.
 const MAX_SCAN: usize = 20_000;
 
+/// Reads for one page, of at most [`store::PAGE_BYTES`] or one entry each.
+const MAX_READS: usize = 80;
+
 pub(super) async fn page(
     store: &dyn Store,
     session: &Session,
@@ -58,14 +61,17 @@ async fn backwards(
     // Newest chunk first; put in order at the end.
     let (mut chunks, mut messages, mut scanned) = (Vec::new(), 0, 0);
     let older = loop {
+        if chunks.len() >= MAX_READS {
+            break Some(before);
+        }
         let mut chunk = store.entries(&session.id, Span::Before { seq: before, limit: CHUNK }).await?;
-        let whole = chunk.len() == CHUNK;
+        let at_start = chunk.first().is_none_or(|first| first.seq <= 1);
         before = chunk.first().map_or(before, |first| first.seq);
         scanned += chunk.len();
         chunk.retain(counts);
         messages += count(&chunk, input.include_tools);
         chunks.push(chunk);
-        if !whole {
+        if at_start {
             break None;
         }
         if messages >= limit || scanned >= MAX_SCAN {
@@ -88,16 +94,17 @@ async fn forwards(
     counts: &Counts<'_>,
 ) -> Result<Read, Error> {
     let before = input.before.unwrap_or(u64::MAX);
-    let (mut entries, mut last, mut messages) = (Vec::<Stored>::new(), after, 0);
+    let (mut entries, mut last, mut messages, mut reads) = (Vec::<Stored>::new(), after, 0, 0);
     loop {
         let chunk = store.entries(&session.id, Span::After { seq: last, limit: CHUNK }).await?;
-        let whole = chunk.len() == CHUNK;
+        reads += 1;
+        let at_end = chunk.last().is_none_or(|newest| newest.seq >= session.seq);
         last = chunk.last().map_or(last, |stored| stored.seq);
         let chunk: Vec<Stored> = chunk.into_iter().take_while(|stored| stored.seq < before).filter(counts).collect();
         messages += count(&chunk, input.include_tools);
         entries.extend(chunk);
         // One more than asked for, so that the last one of the page has its results.
-        if !whole || last >= before || messages > limit || entries.len() >= MAX_SCAN {
+        if at_end || last >= before || messages > limit || entries.len() >= MAX_SCAN || reads >= MAX_READS {
             return Ok(Read { entries, older: None, newest_first: false });
         }
     }

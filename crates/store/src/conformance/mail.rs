@@ -3,7 +3,8 @@
 use super::Bed;
 use super::bed::{child, control, notice, prompt, request, root, take};
 use crate::{Batch, Error, Fence, Mail, Parcel, Post, RowChange};
-use proto::{Class, LetterId, SessionId, Status};
+use proto::letter::Prompt;
+use proto::{Body, Class, LetterId, SessionId, Status};
 
 pub async fn a_letter_is_consumed_exactly_once(bed: Bed) {
     let session = bed.root("a").await;
@@ -163,6 +164,26 @@ pub async fn a_full_inbox_refuses(bed: Bed) {
     assert!(matches!(bed.post(post(Some(2))).await, Err(Error::QueueFull(_))));
     bed.post(post(Some(3))).await.unwrap();
     assert_eq!(bed.row(&session).await.pending, 3);
+}
+
+pub async fn large_letters_fill_an_inbox_by_their_bytes(bed: Bed) {
+    let (session, other) = (bed.root("a").await, bed.root("b").await);
+    let post = |to: &crate::Session, bytes: usize| {
+        let mut post = Post { queue: Some(1000), ..request(to) };
+        post.letter.body = Body::Prompt(Prompt::text("x".repeat(bytes)));
+        post
+    };
+    // One alone always fits, others only beside what is there.
+    let first = bed.post(post(&session, crate::INBOX_BYTES as usize + 1)).await.unwrap().letter;
+    assert!(matches!(bed.post(post(&session, 1 << 20)).await, Err(Error::InboxTooLarge(id)) if id == session.id));
+    let refused = proto::Error::from(bed.post(post(&session, 1 << 20)).await.unwrap_err());
+    assert!(refused.retryable && refused.hint.is_some(), "{refused:?}");
+    bed.post(post(&session, 100)).await.unwrap();
+    bed.post(post(&other, 1 << 20)).await.unwrap();
+    // What nobody can refuse comes in all the same.
+    bed.post(Post { queue: None, ..post(&session, 1 << 20) }).await.unwrap();
+    bed.commit(&session, take(&[&first])).await.unwrap();
+    bed.post(post(&session, 1 << 20)).await.unwrap();
 }
 
 pub async fn an_archived_session_gets_no_mail(bed: Bed) {

@@ -70,6 +70,7 @@ macro_rules! every_rule {
             control_letters_change_no_status,
             a_letter_to_oneself_is_queued_by_the_commit_that_goes_idle,
             a_full_inbox_refuses,
+            large_letters_fill_an_inbox_by_their_bytes,
             an_archived_session_gets_no_mail,
             an_inbox_is_read_in_order,
             // board

@@ -8,8 +8,9 @@ mod table;
 
 use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail, OnKept,
-    Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span, Store,
+    Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail,
+    OnKept, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span,
+    Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
@@ -282,7 +283,21 @@ impl Store for Memory {
         self.read(|state| {
             let kept = state.kept.rows().range(cursor.saturating_add(1)..).map(|(_, kept)| kept);
             let kept = kept.filter(|kept| root.is_none_or(|root| kept.root == *root));
-            Ok(kept.take(limit).cloned().collect())
+            let mut left = PAGE_BYTES;
+            let fits = |kept: &(usize, &Kept)| {
+                let fits = kept.0 == 0 || kept.1.body.len() <= left;
+                left = left.saturating_sub(kept.1.body.len());
+                fits
+            };
+            Ok(kept.take(limit).enumerate().take_while(fits).map(|(_, kept)| kept.clone()).collect())
+        })
+    }
+
+    async fn kept_next(&self, root: Option<&SessionId>, cursor: u64) -> Result<Option<Ahead>, Error> {
+        self.read(|state| {
+            let kept = state.kept.rows().range(cursor.saturating_add(1)..).map(|(_, kept)| kept);
+            let next = kept.into_iter().find(|kept| root.is_none_or(|root| kept.root == *root));
+            Ok(next.map(|kept| Ahead { cursor: kept.cursor, session: kept.session.clone(), bytes: kept.body.len() }))
         })
     }
 

@@ -6,6 +6,7 @@ use super::table::Table;
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere, rests};
 use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, Retire, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use crate::{INBOX_BYTES, LARGE_LETTER};
 use proto::letter::{Purse, Report};
 use proto::{AskId, BoardTask, CallId, Class, Letter, LetterId, Millis, RunId, SessionId, Status, Usage};
 use std::sync::Arc;
@@ -118,6 +119,13 @@ impl State {
 
     pub(super) fn known(&self, id: &SessionId) -> Result<&Session, Error> {
         self.sessions.get(id).map(|row| &row.session).ok_or_else(|| Error::NoSession(id.clone()))
+    }
+
+    /// Bytes of what a session has not read.
+    fn unread_bytes(&self, session: &SessionId) -> u64 {
+        let places = (session.clone(), 0)..=(session.clone(), u64::MAX);
+        let bodies = self.unread.rows().range(places).filter_map(|(_, id)| self.letters.get(id)?.body.as_ref());
+        bodies.map(|body| body.len() as u64).sum()
     }
 
     fn try_apply(&mut self, work: &Ready) -> Result<Done, Error> {
@@ -334,6 +342,12 @@ impl State {
         }
         if posting.queue.is_some_and(|queue| receiver.pending >= queue) {
             return Err(Error::QueueFull(posting.to.clone()));
+        }
+        if posting.queue.is_some() && posting.body.len() >= LARGE_LETTER {
+            let unread: u64 = self.unread_bytes(&posting.to);
+            if unread > 0 && unread + posting.body.len() as u64 > INBOX_BYTES {
+                return Err(Error::InboxTooLarge(posting.to.clone()));
+            }
         }
         let run = posting.id.run();
         if let Some((above, asked)) = posting.run.as_ref().and_then(|opens| opens.taken(&run)) {

@@ -8,7 +8,10 @@ use super::read::below;
 use super::value::{halt_number, int, json, session_id, status, text, word};
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, rests};
-use crate::{Error, Fence, Kept, Once, Receipt, Retire, RowChange, RunChange, RunEnd, Session, WaitChange};
+use crate::{
+    Error, Fence, INBOX_BYTES, Kept, LARGE_LETTER, Once, Receipt, Retire, RowChange, RunChange, RunEnd, Session,
+    WaitChange,
+};
 use proto::letter::Purse;
 use proto::{Class, Millis, RunId, SessionId, Status, Usage};
 use rusqlite::types::Value;
@@ -469,7 +472,8 @@ impl Desk<'_> {
     }
 
     pub(super) fn post(&self, posting: &Posting) -> Result<Receipt> {
-        let receiver = match self.receiver(&posting.to, posting.queue) {
+        let receiver = self.receiver(&posting.to, posting.queue);
+        let receiver = match receiver.and_then(|receiver| self.check_size(&receiver, posting).map(|()| receiver)) {
             Ok(receiver) => receiver,
             // Nobody could take it now; but if it was taken once, that stands.
             Err(refused) => return self.posted_before(posting)?.ok_or(refused),
@@ -540,6 +544,19 @@ impl Desk<'_> {
             return Err(Error::QueueFull(to.clone()).into());
         }
         Ok(Receiver { n: row.get(0)?, tree: row.get(1)?, status })
+    }
+
+    /// Small letters are bounded by their number, large ones together: whoever reads an inbox holds all of it.
+    fn check_size(&self, receiver: &Receiver, posting: &Posting) -> Result<()> {
+        if posting.queue.is_none() || posting.body.len() < LARGE_LETTER {
+            return Ok(());
+        }
+        let sql = "SELECT sum(octet_length(body)) FROM letters WHERE session = ?1 AND n > 0 AND body IS NOT NULL";
+        let unread = self.one::<Option<i64>>(sql, [receiver.n])?.flatten().unwrap_or(0) as u64;
+        if unread > 0 && unread + posting.body.len() as u64 > INBOX_BYTES {
+            return Err(Error::InboxTooLarge(posting.to.clone()).into());
+        }
+        Ok(())
     }
 
     /// What a run gets for itself has to be there at this moment: two that ask at once cannot both have the last of it.

@@ -18,8 +18,8 @@ mod tests;
 
 use crate::ready::{Done, Ready};
 use crate::{
-    Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail,
-    OnKept, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
+    Mail, OnKept, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -216,6 +216,11 @@ impl Store for Sqlite {
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {
         let root = root.cloned();
         self.readers.read(move |db| read::kept_since(db, root.as_ref(), cursor, limit)).await
+    }
+
+    async fn kept_next(&self, root: Option<&SessionId>, cursor: u64) -> Result<Option<Ahead>, Error> {
+        let root = root.cloned();
+        self.readers.read(move |db| read::kept_next(db, root.as_ref(), cursor)).await
     }
 
     async fn cursor(&self) -> Result<u64, Error> {

@@ -2,7 +2,9 @@
 
 use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
-use crate::{Ask, Awake, Error, Find, Kept, Page, PageKey, Parcel, Query, Run, Scope, Session, Span};
+use crate::{
+    Ahead, Ask, Awake, Error, Find, Kept, PAGE_BYTES, Page, PageKey, Parcel, Query, Run, Scope, Session, Span,
+};
 use proto::entry::Stored;
 use proto::{AskId, Letter, LetterId, RunId, SessionId};
 use rusqlite::types::Value;
@@ -94,6 +96,50 @@ fn unread(connection: &Connection, session: i64, after: u64) -> Result<Vec<(u64,
         letter.class = from_word(text(row, 1)?)?;
         Ok((row.get::<_, i64>(0)? as u64, letter))
     })
+}
+
+/// Rows until a page is full: in bytes of one column, unless the first row alone has more.
+struct Room {
+    left: usize,
+    used: bool,
+}
+
+impl Room {
+    fn page() -> Self {
+        Self { left: PAGE_BYTES, used: false }
+    }
+
+    fn endless() -> Self {
+        Self { left: usize::MAX, used: false }
+    }
+
+    fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Reads rows while there is room. `body` is the column that counts.
+    fn fill<T>(
+        &mut self,
+        connection: &Connection,
+        sql: &str,
+        params: impl Params,
+        body: usize,
+        read: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = prepare(connection, sql)?;
+        let mut rows = statement.query(params)?;
+        let mut out = Vec::new();
+        while let Some(row) = rows.next()? {
+            let bytes = text(row, body)?.len();
+            if self.used && bytes > self.left {
+                self.left = 0;
+                break;
+            }
+            (self.used, self.left) = (true, self.left.saturating_sub(bytes));
+            out.push(read(row)?);
+        }
+        Ok(out)
+    }
 }
 
 pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>> {
@@ -299,21 +345,31 @@ fn stretches(connection: &Connection, id: &SessionId) -> Result<Vec<Stretch>> {
 pub(super) fn entries(connection: &Connection, id: &SessionId, span: Span) -> Result<Vec<Stored>> {
     let mut stretches = stretches(connection, id)?;
     let mut out = Vec::new();
+    let (Span::After { limit, .. } | Span::Before { limit, .. }) = span;
+    let mut room = if limit == usize::MAX { Room::endless() } else { Room::page() };
     match span {
         Span::After { seq, limit } => {
             let sql =
                 "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq LIMIT ?4";
             for Stretch { session, from, to } in stretches {
+                if room.is_full() {
+                    break;
+                }
                 let from = from.max(int(seq).saturating_add(1));
-                out.extend(all(connection, sql, params![session, from, to, most(limit - out.len())], stored)?);
+                let params = params![session, from, to, most(limit - out.len())];
+                out.extend(room.fill(connection, sql, params, 2, stored)?);
             }
         }
         Span::Before { seq, limit } => {
             let sql = "SELECT seq, at, body FROM entries WHERE session = ?1 AND seq BETWEEN ?2 AND ?3 ORDER BY seq DESC LIMIT ?4";
             stretches.reverse();
             for Stretch { session, from, to } in stretches {
+                if room.is_full() {
+                    break;
+                }
                 let to = to.min(int(seq) - 1);
-                out.extend(all(connection, sql, params![session, from, to, most(limit - out.len())], stored)?);
+                let params = params![session, from, to, most(limit - out.len())];
+                out.extend(room.fill(connection, sql, params, 2, stored)?);
             }
             out.reverse();
         }
@@ -394,11 +450,27 @@ pub(super) fn kept_since(
         "SELECT e.id, s.id, s.root, e.seq, e.at, e.body FROM entries e CROSS JOIN sessions s ON s.n = e.session ";
     let Some(root) = root else {
         let sql = format!("{KEPT}WHERE e.id > ?1 ORDER BY e.id LIMIT ?2");
-        return all(connection, &sql, params![int(cursor), most(limit)], kept);
+        return Room::page().fill(connection, &sql, params![int(cursor), most(limit)], 5, kept);
     };
     let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
     let sql = format!("{KEPT}WHERE e.tree = ?1 AND e.id > ?2 ORDER BY e.id LIMIT ?3");
-    all(connection, &sql, params![tree, int(cursor), most(limit)], kept)
+    Room::page().fill(connection, &sql, params![tree, int(cursor), most(limit)], 5, kept)
+}
+
+pub(super) fn kept_next(connection: &Connection, root: Option<&SessionId>, cursor: u64) -> Result<Option<Ahead>> {
+    const AHEAD: &str =
+        "SELECT e.id, s.id, octet_length(e.body) FROM entries e CROSS JOIN sessions s ON s.n = e.session ";
+    let ahead = |row: &Row<'_>| {
+        let bytes = row.get::<_, i64>(2)? as usize;
+        Ok(Ahead { cursor: row.get::<_, i64>(0)? as u64, session: session_id(text(row, 1)?)?, bytes })
+    };
+    let Some(root) = root else {
+        let sql = format!("{AHEAD}WHERE e.id > ?1 ORDER BY e.id LIMIT 1");
+        return Ok(all(connection, &sql, [int(cursor)], ahead)?.pop());
+    };
+    let Some(tree) = number(connection, root)? else { return Ok(None) };
+    let sql = format!("{AHEAD}WHERE e.tree = ?1 AND e.id > ?2 ORDER BY e.id LIMIT 1");
+    Ok(all(connection, &sql, params![tree, int(cursor)], ahead)?.pop())
 }
 
 fn kept(row: &Row<'_>) -> Result<Kept> {

@@ -319,6 +319,8 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::ask(db, &AskId::new()).unwrap();
     read::kept_since(db, Some(id), 0, 9).unwrap();
     read::kept_since(db, None, 0, 9).unwrap();
+    read::kept_next(db, Some(id), 0).unwrap();
+    read::kept_next(db, None, 0).unwrap();
     read::waits_for(db, id, id).unwrap();
     read::awaits_news(db, id).unwrap();
     super::purses::chain(db, &RunId::parse("run").unwrap()).unwrap();
