@@ -5,8 +5,8 @@
 //! address, until the other side has it. Each gateway is tried by itself, with pauses of its own. The other side takes each once, by its id.
 
 use crate::doors::mail::{NOTICE, runtime_letter};
-use crate::now;
 use crate::runtime::Inner;
+use crate::{now, steady};
 use async_trait::async_trait;
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow};
 use proto::{Error, Millis};
@@ -234,7 +234,7 @@ impl Inner {
                 match self.carry(&parcel).await {
                     Ok(None) => self.settle(&parcel, None).await?,
                     Ok(Some(why)) => self.settle(&parcel, Some(&why)).await?,
-                    Err(why) if now() - parcel.posted > PATIENCE => self.settle(&parcel, Some(&why)).await?,
+                    Err(why) if steady() - parcel.posted > PATIENCE => self.settle(&parcel, Some(&why)).await?,
                     Err(why) => {
                         tracing::debug!(address, why, "mail has to wait");
                         return Ok(true);

@@ -6,8 +6,8 @@
 
 use crate::doors::charge;
 use crate::doors::mail::{NOTICE, runtime_letter};
-use crate::now;
 use crate::runtime::Inner;
+use crate::steady;
 use futures_util::FutureExt;
 use proto::{Code, Error, Job, JobId, Millis, RunId, SessionId};
 use std::collections::HashMap;
@@ -116,7 +116,7 @@ impl Running {
     }
 
     fn info(&self) -> JobInfo {
-        let ms = u64::try_from(now() - self.since).unwrap_or(0);
+        let ms = u64::try_from(steady() - self.since).unwrap_or(0);
         let state = (*self.end.borrow()).map_or(JobState::Running { ms }, JobState::Ended);
         JobInfo { job: self.job.clone(), state }
     }
@@ -143,7 +143,7 @@ impl Inner {
         let shown: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect();
         let job = Job { id, command: shown, file: file.to_string_lossy().into_owned() };
         let cancel = self.stop_token().child_token();
-        let running = Arc::new(Running { job: job.clone(), since: now(), cancel, end: watch::Sender::default() });
+        let running = Arc::new(Running { job: job.clone(), since: steady(), cancel, end: watch::Sender::default() });
         self.jobs.add(session, &running)?;
         let command = Command { spill: Some(file), ..command };
         self.spawn(self.clone().attend_job(session.clone(), purse.cloned(), running, command));
@@ -164,7 +164,7 @@ impl Inner {
             Ok(Err(error)) => (JobEnd::default(), Some(error.to_string())),
             Err(_) => (JobEnd::default(), Some("it broke down inside".to_owned())),
         };
-        let end = JobEnd { ms: u64::try_from(now() - running.since).unwrap_or(0), ..end };
+        let end = JobEnd { ms: u64::try_from(steady() - running.since).unwrap_or(0), ..end };
         if !end.stopped {
             let said = self.conceal(words(&running.job, &end, trouble.as_deref()));
             let mut post = runtime_letter(running.job.id.end().as_str(), &session, said);

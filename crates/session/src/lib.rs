@@ -9,6 +9,7 @@ mod board;
 mod brake;
 mod budget;
 mod chain;
+mod clock;
 mod command;
 mod compaction;
 pub mod courier;
@@ -49,8 +50,4 @@ pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
 pub use settings::{Fixed, Here, Settings, project};
 
-/// Milliseconds since the epoch.
-pub(crate) fn now() -> proto::Millis {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
+pub(crate) use clock::{now, steady};

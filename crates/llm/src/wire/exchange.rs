@@ -8,10 +8,19 @@ use crate::{Delta, Error, Reply};
 use reqwest::Response;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use std::time::{Duration, SystemTime};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// No byte for this long means that nobody is at the other end (A8).
 const STALL: Duration = Duration::from_secs(120);
+
+/// A server may say that it still works for so many times [`STALL`] before something of the answer has to come.
+const PINGS: u32 = 5;
+
+/// No answer takes longer than so many times [`STALL`], two hours: a server that drips one byte a minute is broken.
+const WHOLE: u32 = 60;
+
+/// How long the body of an error may take: what has come by then is told.
+const ERROR_TIME: Duration = Duration::from_secs(10);
 
 /// How long a finished answer waits for the server's closing words about usage.
 const CLOSING_WORDS: Duration = Duration::from_secs(3);
@@ -58,9 +67,16 @@ impl Exchange {
         seen: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<Reply, Error> {
         let mut reader = Reader::<A>::new();
+        let start = Instant::now();
+        let (mut heard, mut progress) = (start, 0);
         loop {
+            if reader.progress() != progress {
+                (heard, progress) = (Instant::now(), reader.progress());
+            }
+            let limit = (heard + self.stall * PINGS).min(start + self.stall * WHOLE);
             let patience = if reader.is_finished() { CLOSING_WORDS.min(self.stall) } else { self.stall };
-            match timeout(patience, response.chunk()).await {
+            let left = limit.saturating_duration_since(Instant::now());
+            match timeout(patience.min(left), response.chunk()).await {
                 Ok(Ok(Some(chunk))) => reader.push(&chunk, seen)?,
                 Ok(Ok(None)) => break,
                 // The answer is whole; how the connection ends no longer matters.
@@ -68,6 +84,7 @@ impl Exchange {
                 Ok(Err(_)) => {
                     return Err(Error::Network(format!("{} broke off in mid-answer", self.connection.origin())));
                 }
+                Err(_) if left < patience => return Err(self.idled(limit - heard)),
                 Err(_) => return Err(self.stalled()),
             }
             if reader.is_done() {
@@ -77,6 +94,11 @@ impl Exchange {
             }
         }
         reader.finish(from, seen)
+    }
+
+    fn idled(&self, time: Duration) -> Error {
+        let (origin, seconds) = (self.connection.origin(), time.as_secs_f64());
+        Error::Network(format!("{origin} kept the connection open for {seconds} s without going on with its answer"))
     }
 
     fn stalled(&self) -> Error {
@@ -95,7 +117,8 @@ pub(crate) struct Refused {
 impl Refused {
     async fn read(mut response: Response, patience: Duration) -> Self {
         let mut body = Vec::new();
-        while let Ok(Ok(Some(chunk))) = timeout(patience, response.chunk()).await {
+        let end = Instant::now() + patience.min(ERROR_TIME);
+        while let Ok(Ok(Some(chunk))) = timeout_at(end, response.chunk()).await {
             let room = ERROR_BODY - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             if body.len() == ERROR_BODY {

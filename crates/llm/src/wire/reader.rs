@@ -47,6 +47,8 @@ pub(crate) struct Reader<A> {
     received: usize,
     answer: A,
     done: bool,
+    /// Events that were more than a sign of life.
+    progress: u64,
 }
 
 enum Shape {
@@ -61,7 +63,7 @@ enum Shape {
 
 impl<A: Answer> Reader<A> {
     pub(crate) fn new() -> Self {
-        Self { shape: Shape::Unknown, head: Vec::new(), received: 0, answer: A::default(), done: false }
+        Self { shape: Shape::Unknown, head: Vec::new(), received: 0, answer: A::default(), done: false, progress: 0 }
     }
 
     /// Takes what has arrived and reports what can be shown of it.
@@ -88,6 +90,11 @@ impl<A: Answer> Reader<A> {
                 events.into_iter().try_for_each(|event| self.take(&event, seen))
             }
         }
+    }
+
+    /// Grows with what belongs to an answer, and not with what merely keeps the connection open.
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress
     }
 
     /// The server has said that nothing follows.
@@ -144,6 +151,7 @@ impl<A: Answer> Reader<A> {
         if event.event.as_deref() == Some("error") {
             return Err(told_as_event(data));
         }
+        self.progress += u64::from(!is_ping(event.event.as_deref(), data));
         self.answer.event(data, seen)
     }
 
@@ -172,6 +180,13 @@ impl Shape {
             _ => Self::Events(Box::default()),
         }
     }
+}
+
+/// Says that the server still works, and nothing else. Comments are not even events.
+fn is_ping(name: Option<&str>, data: &str) -> bool {
+    const LONGEST: usize = 200;
+    let typed = || serde_json::from_str::<Value>(data).is_ok_and(|event| event["type"] == "ping");
+    name == Some("ping") || (data.len() < LONGEST && data.contains("ping") && typed())
 }
 
 /// An event that is JSON, or the complaint that it is none.

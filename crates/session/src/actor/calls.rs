@@ -8,8 +8,8 @@ use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
-use crate::now;
 use crate::view::OpenState;
+use crate::{now, steady};
 use futures_util::future::BoxFuture;
 use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
@@ -183,7 +183,7 @@ impl Actor {
             rules: asks.iter().map(|access| Rule::new(&access.permission, &access.always, Action::Allow)).collect(),
             permission: permission.clone(),
             created: now(),
-            until: now() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
+            until: steady() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
             reply: None,
             // A plan is put to whoever started the agent; a person may answer as well.
             to: self.row.parent.clone().filter(|_| permission == "plan_exit"),
@@ -324,7 +324,7 @@ impl Actor {
                         }
                     }
                     let until =
-                        wait.limit.map(|limit| now() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
+                        wait.limit.map(|limit| steady() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2));
                     let (call, on, note) = (called.call.clone(), wait.on.clone(), wait.note.clone());
                     batch.entries.push(Entry::Waiting(Waiting { call, on, until, note }));
                 }

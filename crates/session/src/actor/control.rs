@@ -6,7 +6,7 @@ use super::runs::{Ending, Told, paid_by};
 use super::{Actor, Stop};
 use crate::grant::Grant;
 use crate::view::{Open, OpenState};
-use crate::{now, stop};
+use crate::{steady, stop};
 use proto::entry::{Compaction, Notice, On, Started, State};
 use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
 use proto::{Action, Body, CallId, Class, Code, Entry, Error, Letter, LetterId, Rule, RunId, Status};
@@ -327,21 +327,21 @@ impl Actor {
 
     /// Waits that came to their own end are given up, and so is a run that is out of time.
     pub(super) async fn give_up_late_waits(&mut self) -> Result<(), Stop> {
-        if self.next_deadline().is_none_or(|at| at > now()) {
+        if self.next_deadline().is_none_or(|at| at > steady()) {
             return Ok(());
         }
         let mut batch = Batch::default();
-        if self.end_deadline().is_some_and(|at| at <= now()) {
+        if self.end_deadline().is_some_and(|at| at <= steady()) {
             return self.end_unasked().await;
         }
-        if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= now())) {
+        if let Some(run) = self.view.answering().filter(|now_run| now_run.until.is_some_and(|at| at <= steady())) {
             let run = run.run.clone();
             let ending = self.stop_run(&mut batch, &run, Reason::Timeout).await;
             return self.commit_end(batch, &ending).await;
         }
         for open in self.view.open() {
             let OpenState::Waiting(waiting) = &open.state else { continue };
-            if waiting.until.is_none_or(|at| at > now()) {
+            if waiting.until.is_none_or(|at| at > steady()) {
                 continue;
             }
             batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });

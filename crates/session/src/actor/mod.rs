@@ -31,7 +31,7 @@ use crate::runtime::Inner;
 use crate::slots::SessionSlot;
 use crate::transcript::Transcript;
 use crate::view::View;
-use crate::{fork, now, registry::Registry};
+use crate::{fork, now, registry::Registry, steady};
 use attempts::Admitted;
 use calls::Called;
 use compact::Summing;
@@ -316,7 +316,7 @@ impl Actor {
     /// not read it, and is ended all the same.
     fn note_question(&mut self) {
         let open = self.view.shutdown().is_some() || self.inbox.asks_to_end();
-        self.asked_to_end = open.then(|| self.asked_to_end.unwrap_or_else(now));
+        self.asked_to_end = open.then(|| self.asked_to_end.unwrap_or_else(steady));
     }
 
     /// Handles an outcome, and every other one that is ready: their entries share a commit.
@@ -564,10 +564,14 @@ fn moved_runs(batch: &Batch) -> Vec<String> {
     batch.runs.iter().filter_map(moved).collect()
 }
 
-/// Resolves when a deadline passes; never without one.
+/// Resolves when a deadline passes, or a little earlier; never without one.
 async fn until(deadline: Option<proto::Millis>) {
+    /// A sleeping machine does not count what it sleeps through: looked at anew now and then.
+    const GLANCE: Duration = Duration::from_secs(30);
     match deadline {
-        Some(at) => tokio::time::sleep(Duration::from_millis(u64::try_from(at - now()).unwrap_or(0))).await,
+        Some(at) => {
+            tokio::time::sleep(Duration::from_millis(u64::try_from(at - steady()).unwrap_or(0)).min(GLANCE)).await;
+        }
         None => std::future::pending().await,
     }
 }

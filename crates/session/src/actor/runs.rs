@@ -6,8 +6,8 @@ use super::control::wanted;
 use super::{Actor, Stop};
 use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::doors::{charge, conversation};
-use crate::now;
 use crate::view::{Answering, Open};
+use crate::{now, steady};
 use proto::entry::{Ended, Finish, Input, On, Reply, ReplyPart, State, Text};
 use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Sender, Settled};
 use proto::{Body, CallId, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
@@ -165,7 +165,7 @@ impl Actor {
             model,
             provenance: letter.provenance.clone(),
             conversation: letter.conversation.clone(),
-            until: prompt.timeout_ms.map(|limit| now() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
+            until: prompt.timeout_ms.map(|limit| steady() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
             shutdown,
             compact,
             purse,

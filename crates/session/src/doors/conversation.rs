@@ -3,7 +3,7 @@
 //! It has no state of its own. Each leg is a request letter that carries all there is to know; the commit that ends one leg
 //! posts the next. So a crash can neither lose a leg nor play it twice.
 
-use crate::now;
+use crate::steady;
 use proto::letter::{Conversation, Leg, Prompt, Provenance, Sender};
 use proto::{Body, Class, Letter, LetterId, Outcome, RunId};
 use std::time::Duration;
@@ -28,14 +28,14 @@ pub(super) fn begin(run: &RunId, own: &Session, target: &Session, message: &Mess
         request: message.text.clone(),
         first: None,
         limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        posted: now(),
+        posted: steady(),
     }
 }
 
 /// The letter that follows a leg whose answer is `text`, if one does; `hops` sessions came before its receiver.
 pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome, text: &str) -> Option<Post> {
     let text = text.trim();
-    let late = now() - leg.posted > i64::try_from(leg.limit_ms).unwrap_or(i64::MAX);
+    let late = steady() - leg.posted > i64::try_from(leg.limit_ms).unwrap_or(i64::MAX);
     if outcome != Outcome::Ok || late || leg.leg == Leg::Announce {
         return None;
     }
@@ -48,7 +48,7 @@ pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome
     let (turn, kind) = if over { (leg.turn, Leg::Announce) } else { (leg.turn + 1, Leg::Turn) };
     // The requester goes first, then they alternate; the announcement is the receiver's.
     let to = if kind == Leg::Turn && turn % 2 == 1 { &leg.requester } else { &leg.target };
-    let next = Conversation { turn, leg: kind, first: Some(first), posted: now(), ..leg.clone() };
+    let next = Conversation { turn, leg: kind, first: Some(first), posted: steady(), ..leg.clone() };
     let prompt = match kind {
         Leg::Announce => announce(&next, text),
         Leg::Message | Leg::Turn => reply(by, text),

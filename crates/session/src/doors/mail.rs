@@ -5,7 +5,7 @@ use crate::chain::{Chain, Counts};
 use crate::courier::{self, Policy, Route, Undelivered};
 use crate::directory::Guard;
 use crate::runtime::{Arriving, Inner};
-use crate::{now, stop};
+use crate::{now, steady, stop};
 use proto::letter::{Answer, AskReply, Prompt, Provenance, Reason, Report, Sender, Shutdown};
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
@@ -148,7 +148,7 @@ impl Inner {
                     id: LetterId::derived("mail_", author.id),
                     sender: author.session.map(|own| own.id.clone()),
                     address: mail.to.clone(),
-                    posted: now(),
+                    posted: steady(),
                     body: serde_json::to_string(&message).map_err(|error| Error::internal(error.to_string()))?,
                 });
             }

@@ -5,7 +5,7 @@ use super::{Doors, conversation};
 use crate::chain::Counts;
 use crate::directory::Guard;
 use crate::hooks::{Happening, On, Scene};
-use crate::{brake, now, stop};
+use crate::{brake, steady, stop};
 use async_trait::async_trait;
 use proto::letter::{Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
@@ -46,7 +46,7 @@ impl Office for Doors {
 
     async fn mail(&self, mut mail: Mail) -> Result<Mailed, Error> {
         let caller = &self.caller;
-        self.rt.brake.pass(brake::MESSAGES, &caller.row.id, None, now())?;
+        self.rt.brake.pass(brake::MESSAGES, &caller.row.id, None, steady())?;
         if let Say::Text(text) = &mail.say
             && let Some(text) = self.hooked(&mail.to, text).await?
         {
@@ -69,7 +69,7 @@ impl Office for Doors {
     }
 
     async fn steer(&self, child: &SessionId, text: &str) -> Result<(), Error> {
-        self.rt.brake.pass(brake::STEERS, &self.caller.row.id, Some(child), now())?;
+        self.rt.brake.pass(brake::STEERS, &self.caller.row.id, Some(child), steady())?;
         let body = Body::Prompt(Prompt::text(format!("[from the session that started you] {text}")));
         let letter =
             self.letter(LetterId::derived("steer_", &format!("{}_{child}", self.call)), child, Class::Steer, body);
@@ -190,7 +190,7 @@ impl Doors {
         if target.pending >= self.rt.limits.queue {
             return Err(store::Error::QueueFull(target.id.clone()).into());
         }
-        self.rt.brake.pass(brake::MESSAGES, &self.caller.row.id, None, now())
+        self.rt.brake.pass(brake::MESSAGES, &self.caller.row.id, None, steady())
     }
 
     fn post(&self, run: &RunId, target: &Session, message: &Message, counts: Counts) -> Post {

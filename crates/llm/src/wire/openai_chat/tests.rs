@@ -331,6 +331,49 @@ async fn a_server_that_falls_silent_is_given_up() {
     assert!(matches!(&error, Error::Network(message) if message.ends_with("sent nothing for 0.2 s")), "{error}");
 }
 
+/// A server that answers with this head and then drips these bytes for ever.
+fn dripping(head: &'static str, drop: &'static str) -> String {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 16_384]);
+        let _ = write!(stream, "HTTP/1.1 {head}\r\n\r\n");
+        while stream.write_all(drop.as_bytes()).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+#[tokio::test]
+async fn a_server_that_only_keeps_the_connection_open_is_given_up() {
+    const STREAM: &str = "200 OK\r\ncontent-type: text/event-stream";
+    for (head, drop, words) in [
+        (STREAM, ": still thinking\n\n", "without going on"),
+        (STREAM, "event: ping\ndata: {\"type\": \"ping\"}\n\n", "without going on"),
+        (STREAM, "data: {\"type\":\"ping\"}\n\n", "without going on"),
+        (STREAM, "data:\n\n", "without going on"),
+        (STREAM, "\n", "without going on"),
+        ("200 OK\r\ncontent-type: application/json", " ", "without going on"),
+        ("500 Broken", "x", "HTTP 500"),
+        ("429 Slow", "{", "HTTP 429"),
+    ] {
+        let provider = provider(dripping(head, drop)).stall(Duration::from_millis(100));
+        let error = ask(&provider).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{head} {drop}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_drips_its_answer_is_given_up_after_its_whole_time() {
+    let word = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let url = dripping("200 OK\r\ncontent-type: text/event-stream", word);
+    let error = ask(&provider(url).stall(Duration::from_millis(30))).await.unwrap_err();
+    assert!(matches!(&error, Error::Network(_)), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
     let fake = FakeModel::start();
