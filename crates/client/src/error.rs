@@ -16,6 +16,9 @@ pub enum Error {
     /// The gateway went away in the middle. What it had acknowledged is kept.
     #[error("the connection to the gateway broke: {0}")]
     Broken(String),
+    /// The gateway is there and says nothing: it was stopped, or it hangs.
+    #[error("the gateway does not answer: it is stopped or it hangs")]
+    Silent,
     /// Something answered, but not as a gateway does.
     #[error("the gateway sent something that is not an answer: {0}")]
     Garbage(String),
@@ -27,7 +30,8 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::Broken(_) => true,
             Self::Refused(error) => error.code == proto::Code::Unavailable && error.retryable,
-            Self::Garbage(_) | Self::Address(_) => false,
+            // The next one could not start while this one has the home.
+            Self::Silent | Self::Garbage(_) | Self::Address(_) => false,
         }
     }
 }
@@ -39,6 +43,8 @@ impl From<Error> for proto::Error {
             Error::Garbage(_) => {
                 Self::internal(error.to_string()).hint("the gateway may be of another version: stop it and try again")
             }
+            Error::Silent => Self::new(proto::Code::Timeout, error.to_string())
+                .hint("continue its process or end it; nothing that was acknowledged is lost"),
             Error::Address(message) => {
                 Self::invalid(message).hint("use the `url` and the token file that `convoke serve --json` prints")
             }

@@ -1,16 +1,13 @@
 //! Watching a tree: kept entries from a cursor on, and what happens live.
 
-use crate::Error;
+use crate::address::Address;
 use crate::http::{Open, broken};
+use crate::{Error, pulse};
 use http_body_util::BodyExt;
 use proto::SessionId;
 use proto::event::Seen;
 use proto::sse::Reader;
 use std::collections::VecDeque;
-use std::time::Duration;
-
-/// A gateway says something every 15 s; four times that means it hangs.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// What to watch.
 #[derive(Debug, Clone)]
@@ -33,27 +30,28 @@ impl Watch {
 
 /// An open stream of events. Whoever wants to go on after it broke keeps the last cursor.
 pub struct Events {
+    address: Address,
     open: Open,
     reader: Reader,
     ready: VecDeque<proto::sse::Event>,
 }
 
 impl Events {
-    pub(crate) fn new(open: Open) -> Self {
-        Self { open, reader: Reader::default(), ready: VecDeque::new() }
+    pub(crate) fn new(address: Address, open: Open) -> Self {
+        Self { address, open, reader: Reader::default(), ready: VecDeque::new() }
     }
 
     /// The next event, with its cursor if it is kept; `None` when the gateway closed the stream. Safe to drop and call
-    /// again: what was read stays here.
+    /// again, also after [`Error::Silent`]: what was read stays here.
     pub async fn next(&mut self) -> Result<Option<(Option<String>, Seen)>, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 let seen = serde_json::from_str(&event.data).map_err(|error| Error::Garbage(error.to_string()))?;
                 return Ok(Some((event.id, seen)));
             }
-            let frame = tokio::time::timeout(SILENCE, self.open.body.frame()).await;
-            let Some(frame) = frame.map_err(|_| Error::Broken("it went silent".into()))? else { return Ok(None) };
-            let Ok(bytes) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
+            let frame = async { self.open.body.frame().await.transpose().map_err(|error| broken(&error)) };
+            let Some(frame) = pulse::watched(&self.address, frame).await? else { return Ok(None) };
+            let Ok(bytes) = frame.into_data() else { continue };
             self.ready.extend(self.reader.push(&bytes).map_err(|error| Error::Garbage(error.to_string()))?);
         }
     }

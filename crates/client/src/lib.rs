@@ -7,6 +7,7 @@ mod address;
 mod error;
 mod events;
 mod http;
+mod pulse;
 mod tls;
 
 pub use error::Error;
@@ -41,19 +42,20 @@ impl Client {
     }
 
     async fn reach(address: Address) -> Result<Self, Error> {
-        http::reach(&address).await?;
+        pulse::prompt(http::reach(&address)).await?;
         Ok(Self { address })
     }
 
-    /// Calls one method of the table. Waits as long as the gateway does.
+    /// Calls one method of the table. Waits as long as the gateway does, and gives up on one that shows no sign of life.
     pub async fn call<M: Method>(&self, input: M::Input) -> Result<M::Output, Error> {
         let body = serde_json::to_vec(&input).map_err(|error| Error::Garbage(error.to_string()))?;
-        let answer = http::post(&self.address, M::NAME, body).await?;
+        let answer = pulse::watched(&self.address, http::post(&self.address, M::NAME, body)).await?;
         serde_json::from_slice(&answer).map_err(|error| Error::Garbage(format!("`{}` answered {error}", M::NAME)))
     }
 
     /// Watches a tree of sessions.
     pub async fn events(&self, watch: &Watch) -> Result<Events, Error> {
-        Ok(Events::new(http::get(&self.address, &watch.path()).await?))
+        let open = pulse::watched(&self.address, http::get(&self.address, &watch.path())).await?;
+        Ok(Events::new(self.address.clone(), open))
     }
 }
