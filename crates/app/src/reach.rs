@@ -8,7 +8,7 @@ use crate::failure::{Failure, cannot};
 use crate::home::{Home, VERSION, program};
 use crate::terminal;
 use client::Client;
-use proto::methods::{GatewayStop, Health, HealthReport, Method, Nothing, StopInput};
+use proto::methods::{GatewayStop, Health, HealthReport, Nothing, StopInput};
 use proto::{Code, Error};
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
@@ -26,7 +26,7 @@ const IDLE_EXIT: &str = "30s";
 /// How long a home may be locked by something that does not answer, while a gateway starts or ends.
 const LOCKED: Duration = Duration::from_secs(5);
 
-/// How long a gateway may take to open its store, or to answer whether it is well.
+/// How long a gateway may take to open its store.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Between two looks at something another process does.
@@ -56,25 +56,13 @@ pub(crate) async fn reach(home: &Home) -> Result<Client, Failure> {
     }
 }
 
-/// Calls a method whose input names itself, so that it counts once: when the connection is lost, it is called again.
-pub(crate) async fn insist<M: Method>(home: &Home, input: M::Input) -> Result<M::Output, Failure>
-where
-    M::Input: Clone,
-{
-    match reach(home).await?.call::<M>(input.clone()).await {
-        Err(error) if error.is_lost() => Ok(reach(home).await?.call::<M>(input).await?),
-        answered => Ok(answered?),
-    }
-}
-
 /// The gateway that runs already, if it is one this command would use.
 async fn running(home: &Home, replace: &mut bool) -> Result<Option<Client>, Failure> {
     let Ok(client) = Client::connect(&home.paths.socket()).await else { return Ok(None) };
-    let report = match timeout(PATIENCE, client.call::<Health>(Nothing {})).await {
-        Ok(Ok(report)) => report,
-        Ok(Err(error)) if error.is_lost() => return Ok(None),
-        Ok(Err(error)) => return Err(error.into()),
-        Err(_) => return Err(silent().into()),
+    let report = match client.call::<Health>(Nothing {}).await {
+        Ok(report) => report,
+        Err(error) if error.is_lost() => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
     if !report.ok {
         return Ok(None);
@@ -89,11 +77,6 @@ async fn running(home: &Home, replace: &mut bool) -> Result<Option<Client>, Fail
         Fit::Outdated => terminal::say("warning: the gateway that runs was started with other settings"),
     }
     Ok(Some(client))
-}
-
-fn silent() -> Error {
-    Error::new(Code::Unavailable, "the gateway of this home does not answer")
-        .hint("end its process; nothing that was acknowledged is lost")
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -138,7 +121,7 @@ async fn end(client: &Client, home: &Home) {
 /// or it stays.
 pub(crate) async fn make_way(home: &Home) -> bool {
     let Ok(client) = Client::connect(&home.paths.socket()).await else { return false };
-    let Ok(Ok(report)) = timeout(PATIENCE, client.call::<Health>(Nothing {})).await else { return false };
+    let Ok(report) = client.call::<Health>(Nothing {}).await else { return false };
     if !report.implicit || report.busy > 0 {
         return false;
     }

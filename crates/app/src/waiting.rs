@@ -3,14 +3,12 @@
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::local::read;
+use crate::patience::Patience;
 use crate::reach::reach;
 use client::Client;
 use proto::methods::{AgentWait, WaitInput, WaitStatus, Waited};
 use proto::{Code, RunId};
 use std::time::{Duration, Instant};
-
-/// How long gateways may die one after the other before the wait is given up here. The run goes on in the store.
-const LOST: Duration = Duration::from_secs(30);
 
 /// What is known about a run now. Nothing is started for it.
 pub(crate) async fn look(home: &Home, run: &RunId) -> Result<Waited, Failure> {
@@ -34,20 +32,17 @@ pub(crate) async fn wait(
     limit: Option<Duration>,
 ) -> Result<Waited, Failure> {
     let started = Instant::now();
-    let mut lost: Option<Instant> = None;
+    let mut patience = Patience::default();
     loop {
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
         match client.call::<AgentWait>(input(run, left)).await {
             Ok(waited) => return Ok(waited),
             Err(error) if error.is_lost() => {
-                if lost.get_or_insert_with(Instant::now).elapsed() > LOST {
-                    return Err(error.into());
-                }
+                patience.lose();
+                client = patience.next(home, error).await?;
             }
             Err(error) => return Err(error.into()),
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        client = reach(home).await?;
     }
 }
 

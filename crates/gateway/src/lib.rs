@@ -111,6 +111,11 @@ impl Gateway {
         self.stop.cancel();
     }
 
+    /// Waits until somebody asked it to end.
+    pub async fn stopping(&self) {
+        self.stop.cancelled().await;
+    }
+
     fn store(&self) -> &dyn store::Store {
         self.runtime.store().as_ref()
     }

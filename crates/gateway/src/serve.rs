@@ -19,6 +19,9 @@ const ANSWERS: Duration = Duration::from_secs(10);
 /// How long sessions may take to wind down after that.
 const SESSIONS: Duration = Duration::from_secs(5);
 
+/// How long all of that takes at most.
+pub const GRACE: Duration = ANSWERS.saturating_add(SESSIONS);
+
 /// How a gateway is served.
 #[derive(Default)]
 pub struct Serve {
@@ -58,7 +61,7 @@ pub async fn serve(gateway: Gateway, socket: Socket, options: Serve) {
 }
 
 /// Accepts and serves until the gateway stops, then waits for what is under way. Dropping it drops every connection.
-async fn listen(at: At, activity: Activity, server: Server) {
+async fn listen(mut at: At, activity: Activity, server: Server) {
     let stop = server.gateway.stop.clone();
     let mut open = JoinSet::new();
     loop {
@@ -112,7 +115,7 @@ enum Stream {
 }
 
 impl At {
-    async fn accept(&self) -> io::Result<(Stream, Door)> {
+    async fn accept(&mut self) -> io::Result<(Stream, Door)> {
         Ok(match self {
             Self::Socket(listener) => (Stream::Unix(listener.accept().await?), Door::Socket),
             Self::Tcp(tcp) => {

@@ -1,11 +1,18 @@
-//! The Unix socket: for this user alone, in a directory of theirs.
+//! The Unix socket: for this user alone, in a directory of theirs. A logout may wipe that directory while the gateway
+//! lives, so it looks after its socket and makes it anew.
 
 use proto::{Code, Error};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// How often the gateway looks whether its socket is still there: a command that finds none tries for 5 s.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A bound socket.
 pub struct Socket {
@@ -14,36 +21,50 @@ pub struct Socket {
 }
 
 /// The socket in the file system; removed when the gateway ends, if it is still the one it made.
+#[derive(Clone)]
 pub(crate) struct File {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    /// Device and inode of the one made last.
+    made: Arc<Mutex<(u64, u64)>>,
 }
 
 impl Socket {
     /// Binds, replacing what a dead gateway left behind. The caller must hold the lock of the home's store: only that
     /// makes sure that nobody alive listens there.
     pub fn bind(path: &Path) -> Result<Self, Error> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        make_private(directory)?;
-        remove_stale(path)?;
-        let cannot = |error: io::Error| cannot(path, &error);
-        let listener = UnixListener::bind(path).map_err(cannot)?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
-        let meta = std::fs::symlink_metadata(path).map_err(cannot)?;
-        Ok(Self { listener, file: File { path: path.to_owned(), device: meta.dev(), inode: meta.ino() } })
+        let (listener, made) = bind(path)?;
+        Ok(Self { listener, file: File { path: path.to_owned(), made: Arc::new(Mutex::new(made)) } })
     }
 
     pub(crate) fn split(self) -> (Listener, File) {
-        (Listener { listener: self.listener }, self.file)
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        (Listener { listener: self.listener, file: self.file.clone(), look, complained: false }, self.file)
     }
 }
 
+/// The listener, and the device and inode of what it made.
+fn bind(path: &Path) -> Result<(UnixListener, (u64, u64)), Error> {
+    make_private(path.parent().unwrap_or(Path::new("/")))?;
+    remove_stale(path)?;
+    let cannot = |error: io::Error| cannot(path, &error);
+    let listener = UnixListener::bind(path).map_err(cannot)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
+    let meta = std::fs::symlink_metadata(path).map_err(cannot)?;
+    Ok((listener, (meta.dev(), meta.ino())))
+}
+
 impl File {
+    /// Whether what is there is what this gateway made.
+    fn stands(&self) -> bool {
+        let made = *self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        std::fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == made)
+    }
+
     pub(crate) fn remove(&self) {
-        let ours = std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.inode));
-        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+        if self.stands()
+            && let Err(error) = std::fs::remove_file(&self.path)
+        {
             tracing::warn!(%error, "the socket stays behind");
         }
     }
@@ -93,16 +114,48 @@ fn refused(path: &Path, why: &str) -> Error {
 /// Accepts connections of this user.
 pub(crate) struct Listener {
     listener: UnixListener,
+    file: File,
+    look: Interval,
+    /// It was said that there is no socket.
+    complained: bool,
 }
 
 impl Listener {
-    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+    pub(crate) async fn accept(&mut self) -> io::Result<UnixStream> {
         loop {
-            let (stream, _) = self.listener.accept().await?;
+            let (stream, _) = tokio::select! {
+                biased;
+                accepted = self.listener.accept() => accepted?,
+                _ = self.look.tick() => {
+                    self.look_after();
+                    continue;
+                }
+            };
             if is_ours(&stream) {
                 return Ok(stream);
             }
             tracing::warn!("a connection of another user was refused");
+        }
+    }
+
+    /// Makes the socket anew when it is gone. Its name is this home's, whose lock we hold: whatever socket is there now
+    /// leads nowhere.
+    fn look_after(&mut self) {
+        if self.file.stands() {
+            return;
+        }
+        match bind(&self.file.path) {
+            Ok((listener, made)) => {
+                self.listener = listener;
+                *self.file.made.lock().unwrap_or_else(PoisonError::into_inner) = made;
+                self.complained = false;
+                tracing::warn!(socket = %self.file.path.display(), "the socket was gone and was made anew");
+            }
+            Err(error) if !self.complained => {
+                self.complained = true;
+                tracing::error!(%error, "the socket is gone; trying again every second");
+            }
+            Err(_) => {}
         }
     }
 }
@@ -139,7 +192,7 @@ mod tests {
         drop(Socket::bind(&path).unwrap());
         let (_, first) = Socket::bind(&path).unwrap().split();
         let (_, second) = Socket::bind(&path).unwrap().split();
-        if (first.device, first.inode) != (second.device, second.inode) {
+        if *first.made.lock().unwrap() != *second.made.lock().unwrap() {
             first.remove();
             assert!(path.exists());
         }

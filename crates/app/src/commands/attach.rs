@@ -3,21 +3,27 @@
 use super::block_on;
 use super::history::show;
 use super::run::{Format, Output, event_line};
-use crate::failure::{Failure, cannot};
+use crate::failure::Failure;
 use crate::home::Home;
 use crate::reach::reach;
+use crate::signals::{Ending, Interrupts};
 use crate::terminal::{self, Paint};
 use client::{Client, Events, Watch};
 use proto::entry::Input;
 use proto::event::Seen;
 use proto::letter::InputPart;
 use proto::methods::{ChatHistory, HistoryInput, Resolved, Selector, SessionsResolve};
-use proto::{Entry, SessionId};
+use proto::{Code, Entry, Error, SessionId};
 use serde_json::json;
+use std::future::Future;
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// How long a gateway that went away may take to come back. It is not started for this: nothing has to be done.
 const LOST: Duration = Duration::from_secs(5);
+
+/// How long leaving may take, when what is printed is read by nobody.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Follow a session in the terminal: what was said last, then what happens
 ///
@@ -38,34 +44,65 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     block_on(async {
-        let leave = tokio::signal::ctrl_c();
+        let mut interrupts = Interrupts::listen(Ending { limit: LEAVING, late: 0 })?;
         tokio::select! {
             followed = follow(&home, &args) => followed.map(|()| 0),
-            left = leave => left.map(|()| 0).map_err(|error| cannot("listen for signals", &error)),
+            () = interrupts.next() => Ok(0),
         }
     })
 }
 
 async fn follow(home: &Home, args: &Args) -> Result<(), Failure> {
-    let client = reach(home).await?;
-    let selector = Selector { reference: Some(args.reference.clone()), ..Selector::default() };
-    let session = client.call::<SessionsResolve>(selector).await?;
-    // Watch first and look back after that: what happens in between is seen twice here, and shown once.
-    let mut events = client.events(&watch(&session, None)).await?;
+    let (client, session, mut events) = insist(|| open(home, args)).await?;
     let mut follow = Follow::new(home, args, &session);
     follow.look_back(&client, args.tail).await?;
     loop {
         let lost = match follow.pass_on(&mut events).await {
             Ok(()) => client::Error::Broken("the gateway closed the stream".into()),
+            // The stream is still open, and goes on when the gateway does.
+            Err(client::Error::Silent) if watched() => {
+                still_trying();
+                continue;
+            }
             Err(error) if error.is_lost() => error,
             Err(error) => return Err(error.into()),
         };
-        events = again(home, &follow.watch(), lost).await?;
+        let watch = follow.watch();
+        events = insist(|| again(home, &watch, &lost)).await?;
     }
 }
 
+/// Whether somebody looks on, who can leave at any time.
+fn watched() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+fn still_trying() {
+    terminal::say(&format!("{}; still trying, Ctrl-C leaves", client::Error::Silent));
+}
+
+/// Whoever looks on decides for how long a gateway that does not answer is tried.
+async fn insist<T, F: Future<Output = Result<T, Failure>>>(attempt: impl Fn() -> F) -> Result<T, Failure> {
+    loop {
+        match attempt().await {
+            // Nothing else here has a time limit.
+            Err(failure) if failure.error.code == Code::Timeout && watched() => still_trying(),
+            done => return done,
+        }
+    }
+}
+
+/// Watches first: what happens until somebody has looked back is seen twice here, and shown once.
+async fn open(home: &Home, args: &Args) -> Result<(Client, Resolved, Events), Failure> {
+    let client = reach(home).await?;
+    let selector = Selector { reference: Some(args.reference.clone()), ..Selector::default() };
+    let session = client.call::<SessionsResolve>(selector).await?;
+    let events = client.events(&watch(&session, None)).await?;
+    Ok((client, session, events))
+}
+
 /// Goes on with the next gateway, if there is one.
-async fn again(home: &Home, watch: &Watch, lost: client::Error) -> Result<Events, Failure> {
+async fn again(home: &Home, watch: &Watch, lost: &client::Error) -> Result<Events, Failure> {
     let since = Instant::now();
     while since.elapsed() < LOST {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -76,7 +113,7 @@ async fn again(home: &Home, watch: &Watch, lost: client::Error) -> Result<Events
             Err(error) => return Err(error.into()),
         }
     }
-    Err(lost.into())
+    Err(Error::new(Code::Unavailable, lost.to_string()).hint("start a gateway with `convoke serve`").into())
 }
 
 fn watch(session: &Resolved, after: Option<String>) -> Watch {

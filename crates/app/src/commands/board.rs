@@ -4,13 +4,14 @@ use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::local;
-use crate::reach::insist;
+use crate::patience;
+use crate::reach::reach;
 use crate::terminal;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
 use proto::methods::{
     BoardAdd, BoardAddInput, BoardClaim, BoardClaimInput, BoardList, BoardListInput, BoardPage, BoardUpdate,
-    BoardUpdateInput, Selector, SessionsResolve,
+    BoardUpdateInput, Method, Selector, SessionsResolve,
 };
 use proto::{BoardTask, Code, Error, RunId, TaskState};
 use serde_json::json;
@@ -229,4 +230,11 @@ fn here() -> Result<Selector, Failure> {
         Error::invalid("this directory cannot be named").hint("name a session of the tree with `--session`")
     })?;
     Ok(Selector { newest_in: Some(directory), ..Selector::default() })
+}
+
+async fn insist<M: Method>(home: &Home, input: M::Input) -> Result<M::Output, Failure>
+where
+    M::Input: Clone,
+{
+    patience::insist::<M>(home, &mut reach(home).await?, input).await
 }

@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::patience::insist;
 use crate::reach::reach;
 use crate::{terminal, waiting};
 use client::{Client, Watch};
@@ -40,13 +41,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             instructions: Some(wish).filter(|wish| !wish.trim().is_empty()),
             idempotency_key: Some(run.to_string()),
         };
-        let accepted = match client.call::<SessionsCompact>(input.clone()).await {
-            Err(error) if error.is_lost() => {
-                client = reach(&home).await?;
-                client.call::<SessionsCompact>(input).await?
-            }
-            answered => answered?,
-        };
+        let accepted = insist::<SessionsCompact>(&home, &mut client, input).await?;
         let over = waiting::wait(&home, reach(&home).await?, &run, None);
         let waited = tokio::select! {
             () = made(&client, &accepted) => None,

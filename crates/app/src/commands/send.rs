@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::patience::insist;
 use crate::reach::reach;
 use crate::{duration, terminal, waiting};
 use proto::methods::{SendInput, SendOutput, SessionsSend, WaitStatus, Waited};
@@ -45,13 +46,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             idempotency_key: Some(RunId::new().to_string()),
             ..SendInput::default()
         };
-        let accepted = match client.call::<SessionsSend>(input.clone()).await {
-            Err(error) if error.is_lost() => {
-                client = reach(&home).await?;
-                client.call::<SessionsSend>(input).await?
-            }
-            answered => answered?,
-        };
+        let accepted = insist::<SessionsSend>(&home, &mut client, input).await?;
         let Some(limit) = args.wait else {
             sent(&accepted, args.json);
             return Ok(0);

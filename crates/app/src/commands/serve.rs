@@ -1,8 +1,9 @@
 //! `convoke serve`: the gateway of this home, until it is stopped.
 
-use crate::failure::{Failure, cannot, from_store};
+use crate::failure::{FAILED, Failure, cannot, from_store};
 use crate::home::Home;
 use crate::reach::make_way;
+use crate::signals::{self, Ending};
 use crate::{duration, terminal, wiring};
 use gateway::{Certificate, Gateway, Listen, Serve, Socket, Tcp};
 use proto::Error;
@@ -12,10 +13,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::sqlite::Sqlite;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 
 /// How long a gateway that was asked to end may take.
 const LEAVING: Duration = Duration::from_secs(5);
+
+/// How long a gateway may take beyond its grace periods, to close its files, before it is cut off.
+const BEYOND: Duration = Duration::from_secs(3);
 
 /// Between two looks at something another process does.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -80,7 +84,7 @@ fn prepare(args: &Args) -> Result<Home, Failure> {
 fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| cannot("start a runtime", &error))?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let hub = Hub::default();
         let store = open(home, args, &hub).await?;
         // Whoever has the database has the home: what a killed predecessor left can go.
@@ -88,14 +92,17 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit)?;
         let socket = Socket::bind(&home.paths.socket())?;
         let tcp = listen(home, args)?;
-        let signals = watch_signals(gateway.clone())?;
+        watch_signals(&gateway)?;
         announce(home, args, tcp.as_ref());
+        let _hung = hang(home);
         gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit, tcp }).await;
-        signals.abort();
         // Nothing runs any more, and what is warm goes with this process.
         tools::sandbox::clear_up(&wiring::places(home));
         Ok(())
-    })
+    });
+    // Everything that counts is closed: a thread that still hangs in a file is not waited for.
+    runtime.shutdown_background();
+    served
 }
 
 /// The database of this home. One that an idle gateway of another command holds is free once that has left.
@@ -167,22 +174,28 @@ fn address(text: &str) -> Result<Address, String> {
     Ok(Address { address, port: None })
 }
 
-/// The first signal ends in order; the second one at once, which loses no more than a crash does.
-fn watch_signals(gateway: Gateway) -> Result<tokio::task::JoinHandle<()>, Failure> {
-    let listen = |kind| signal(kind).map_err(|error| cannot("listen for signals", &error));
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    Ok(tokio::spawn(async move {
-        for again in [false, true] {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if again {
-                std::process::exit(i32::from(crate::failure::INTERRUPTED));
-            }
-            gateway.stop();
+/// The first signal ends in order; the second one at once, which loses no more than a crash does. However it came to stop,
+/// it does not take longer than it may.
+fn watch_signals(gateway: &Gateway) -> Result<(), Failure> {
+    let ending = Ending { limit: gateway::serve::GRACE + BEYOND, late: FAILED };
+    let (stop, stopping) = (gateway.clone(), gateway.clone());
+    signals::watch(ending, async move { stopping.stopping().await }, move || stop.stop())
+}
+
+/// For tests alone: threads that never come back, as in a file system that does not answer.
+fn hang(home: &Home) -> JoinSet<()> {
+    let forever = || -> () {
+        loop {
+            std::thread::park();
         }
-    }))
+    };
+    let mut hung = JoinSet::new();
+    match home.env.get("CONVOKE_TEST_HANG").filter(|_| cfg!(debug_assertions)) {
+        Some("workers") => (0..256).for_each(|_| drop(hung.spawn(async move { forever() }))),
+        Some("pool") => (0..600).for_each(|_| drop(hung.spawn_blocking(forever))),
+        _ => {}
+    }
+    hung
 }
 
 /// Every awake session may hold files and sockets: take what the system grants. Where it grants less, fewer are served.

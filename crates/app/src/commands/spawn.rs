@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::patience::insist;
 use crate::reach::reach;
 use crate::{duration, terminal, waiting};
 use proto::methods::{SessionsSpawn, SpawnInput, SpawnMode, SpawnOutput, WaitStatus};
@@ -68,13 +69,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
             idempotency_key: Some(RunId::new().to_string()),
             ..SpawnInput::default()
         };
-        let spawned = match client.call::<SessionsSpawn>(input.clone()).await {
-            Err(error) if error.is_lost() => {
-                client = reach(&home).await?;
-                client.call::<SessionsSpawn>(input).await?
-            }
-            answered => answered?,
-        };
+        let spawned = insist::<SessionsSpawn>(&home, &mut client, input).await?;
         let Some(limit) = args.wait else {
             started(&spawned, args.json);
             return Ok(0);

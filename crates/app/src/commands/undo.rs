@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::failure::{Failure, cannot};
 use crate::home::Home;
+use crate::patience::insist;
 use crate::reach::reach;
 use crate::terminal::{self, harmless};
 use proto::methods::{
@@ -77,7 +78,10 @@ fn take_back<M: Method<Output = UndoOutput>>(
     args: &Common,
     word: &str,
     input: impl Fn(String, String) -> M::Input,
-) -> Result<u8, Failure> {
+) -> Result<u8, Failure>
+where
+    M::Input: Clone,
+{
     let home = Home::open()?;
     let here = std::env::current_dir()
         .and_then(|here| here.canonicalize())
@@ -93,14 +97,8 @@ fn take_back<M: Method<Output = UndoOutput>>(
             }
         };
         let key = LetterId::new().to_string();
-        match client.call::<M>(input(session.clone(), key.clone())).await {
-            // Whether it was done or not: the same key again does it once.
-            Err(error) if error.is_lost() => {
-                client = reach(&home).await?;
-                Ok(client.call::<M>(input(session, key)).await?)
-            }
-            answered => Ok(answered?),
-        }
+        // Whether it was done or not: the same key again does it once.
+        insist::<M>(&home, &mut client, input(session, key)).await
     })?;
     if args.json {
         terminal::print_json(&done);

@@ -10,6 +10,7 @@ mod crash;
 mod doors;
 mod hooks;
 mod jobs;
+mod life;
 mod messages;
 mod minds;
 mod modes;

@@ -6,7 +6,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a lock is waited for whose holder is gone. A process that was killed while it started another shares the lock
@@ -50,7 +51,26 @@ impl Lock {
     }
 }
 
-/// The pid is for messages only; the lock itself is the kernel's.
+/// The process that has a state directory: it holds the lock now and has signed it. The pid alone would prove nothing,
+/// since it may be somebody else's by now.
+pub fn holder_of(dir: &Path) -> Option<u32> {
+    let mut file = File::open(dir.join("lock")).ok()?;
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        // Nobody has it; ours goes with the file.
+        return None;
+    }
+    holder(&mut file).filter(|pid| has_open(*pid, &file))
+}
+
+/// Whether a process has this very file open. Where that cannot be seen, its signature has to do.
+fn has_open(pid: u32, file: &File) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return !Path::new("/proc/self/fd").exists() };
+    let Ok(ours) = file.metadata() else { return false };
+    let same = |meta: std::fs::Metadata| (meta.dev(), meta.ino()) == (ours.dev(), ours.ino());
+    open.flatten().any(|entry| std::fs::metadata(entry.path()).is_ok_and(same))
+}
+
+/// The pid is for messages and for [`holder_of`]; the lock itself is the kernel's.
 fn sign(file: &mut File) -> std::io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
@@ -105,5 +125,18 @@ mod tests {
         let error = Lock::take(&Place::new(dir.path())).map(drop).unwrap_err();
         assert!(matches!(error, Error::Locked { holder: Some(pid), .. } if pid == std::process::id()), "{error}");
         assert!(start.elapsed() < ORPHANED);
+        assert_eq!(holder_of(dir.path()), Some(std::process::id()));
+    }
+
+    #[test]
+    fn a_signature_without_the_lock_or_of_another_process_is_nobody() {
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (dir, file) = held_by(other.id());
+        assert_eq!(holder_of(dir.path()), None, "that process never opened it");
+        other.kill().and_then(|()| other.wait()).unwrap();
+        drop(file);
+        std::fs::write(dir.path().join("lock"), std::process::id().to_string()).unwrap();
+        assert_eq!(holder_of(dir.path()), None, "nobody holds it");
+        assert_eq!(holder_of(Path::new("/nowhere")), None);
     }
 }

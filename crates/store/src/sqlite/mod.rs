@@ -24,6 +24,7 @@ use crate::{
 use async_trait::async_trait;
 use fault::Place;
 use lock::Lock;
+pub use lock::holder_of;
 use proto::entry::Stored;
 use proto::{AskId, BoardTask, Letter, LetterId, RunId, SessionId};
 use readers::Readers;

@@ -4,9 +4,10 @@
 use super::output::Output;
 use super::person::{Person, Said};
 use crate::commands::asked;
-use crate::failure::{Failure, INTERRUPTED, cannot};
+use crate::failure::INTERRUPTED;
 use crate::home::Home;
-use crate::reach::reach;
+use crate::patience::Patience;
+use crate::signals::Interrupts;
 use client::{Client, Events, Watch};
 use proto::event::Seen;
 use proto::letter::AskReply;
@@ -16,9 +17,8 @@ use proto::methods::{
 };
 use proto::{Action, AskId, Code, Entry, Error, RunId, SessionId, Usage};
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{sleep, timeout};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// How long the last events of a run that ended may take to arrive; what is kept is read again anyway.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
@@ -34,26 +34,6 @@ pub(crate) enum Reply {
     Deny,
     /// Allow, this once
     Allow,
-}
-
-/// Signals that ask to stop.
-pub(super) struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Interrupts {
-    pub(super) fn listen() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| cannot("listen for signals", &error));
-        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 pub(super) struct Follow {
@@ -110,32 +90,18 @@ impl Follow {
     }
 
     /// Watches until the run is over. A gateway that dies is replaced, and watching goes on where it was.
-    pub(super) async fn until_over(&mut self, home: &Home, patience: Duration) -> Result<Waited, Error> {
-        let mut lost_since: Option<(Instant, String)> = None;
+    pub(super) async fn until_over(&mut self, home: &Home) -> Result<Waited, Error> {
+        let mut patience = Patience::default();
         loop {
             let error = match self.watch().await {
                 Ok(waited) => return Ok(waited),
                 Err(error) if error.is_lost() => error,
                 Err(error) => return Err(error.into()),
             };
-            // Progress since the last loss makes this a new one.
-            let since = match lost_since.take() {
-                Some((since, cursor)) if cursor == self.cursor => since,
-                _ => {
-                    self.output.note(&format!("{error}; going on with the next one"));
-                    Instant::now()
-                }
-            };
-            lost_since = Some((since, self.cursor.clone()));
-            if since.elapsed() > patience {
-                return Err(error.into());
+            if patience.lose() {
+                self.output.note(&format!("{error}; going on with the next one"));
             }
-            sleep(Duration::from_millis(20)).await;
-            match reach(home).await {
-                Ok(client) => self.client = client,
-                Err(failure) if since.elapsed() > patience => return Err(failure.error),
-                Err(_) => {}
-            }
+            self.client = patience.next(home, error).await.map_err(|failure| failure.error)?;
         }
     }
 

@@ -13,18 +13,20 @@ pub(super) use output::{Format, Output, event_line, lines};
 use super::block_on;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::home::Home;
+use crate::patience::insist;
 use crate::reach::reach;
+use crate::signals::{Ending, Interrupts};
 use crate::{names, providers, terminal, wiring};
 use client::Client;
-use follow::{Follow, Interrupts};
+use follow::Follow;
 use person::Person;
-use proto::methods::{Accepted, Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
+use proto::methods::{Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
 use proto::{Error, Reference, RunId};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long a gateway that died may take to come back before the run is given up here. It goes on in the store.
-const LOST: Duration = Duration::from_secs(30);
+/// How long a run may take to stop when it was interrupted, before this command leaves it alone.
+const STOPPING: Duration = Duration::from_secs(20);
 
 /// Give an agent something to do, and wait for the answer
 ///
@@ -147,8 +149,9 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
 pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Result<u8, Failure> {
     let mut client = reach(home).await?;
     let input = address(&client, &request).await?;
-    let interrupts = Interrupts::listen()?;
-    let accepted = match post(home, &mut client, &input).await {
+    let interrupts = Interrupts::listen(Ending { limit: STOPPING, late: INTERRUPTED })?;
+    // A gateway that dies under the call may have stored the prompt or not; asking the next one again settles it.
+    let accepted = match insist::<Agent>(home, &mut client, input).await {
         Err(failure) if request.model.is_none() => return Err(names::of_setting(failure, home)),
         accepted => accepted?,
     };
@@ -163,7 +166,7 @@ pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Re
     let person = by_person.then(|| Person::at_terminal(home.plain())).flatten();
     let asks = (request.ask.unwrap_or(Reply::Deny), person);
     let mut follow = Follow::new(client, &accepted, asks, request.tree, interrupts, output);
-    let waited = follow.until_over(home, LOST).await;
+    let waited = follow.until_over(home).await;
     let interrupted = follow.interrupted();
     let status = follow.finish(waited);
     Ok(match status {
@@ -200,19 +203,4 @@ async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failu
     };
     input.session_id = Some(client.call::<SessionsResolve>(selector).await?.session_id.to_string());
     Ok(input)
-}
-
-/// A gateway that dies under the call may have stored the prompt or not; asking the next one again settles it.
-async fn post(home: &Home, client: &mut Client, input: &AgentInput) -> Result<Accepted, Failure> {
-    let deadline = Instant::now() + LOST;
-    loop {
-        match client.call::<Agent>(input.clone()).await {
-            Ok(accepted) => return Ok(accepted),
-            Err(error) if error.is_lost() && Instant::now() < deadline => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                *client = reach(home).await?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
 }
