@@ -21,9 +21,11 @@ pub(crate) struct Failure {
 impl Failure {
     /// For people, on stderr.
     pub(crate) fn print(&self) {
-        terminal::say(&format!("error: {}", self.error.message));
+        // What follows a line break stands further in: a name in it must not look like a word of ours.
+        let told = |kind: &str, text: &str| terminal::say(&format!("{kind}: {}", text.replace('\n', "\n  ")));
+        told("error", &self.error.message);
         if let Some(hint) = &self.error.hint {
-            terminal::say(&format!("hint: {hint}"));
+            told("hint", hint);
         }
     }
 }

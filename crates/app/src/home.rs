@@ -43,7 +43,7 @@ impl Home {
 
     pub(crate) fn warn(&self) {
         for warning in self.loaded.warnings.iter().chain(&odd(&self.loaded)) {
-            terminal::say(&format!("warning: {warning}"));
+            terminal::say(&format!("warning: {}", warning.replace('\n', "\n  ")));
         }
     }
 

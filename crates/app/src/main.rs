@@ -18,6 +18,7 @@ mod waiting;
 mod wiring;
 
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -27,7 +28,16 @@ fn main() -> ExitCode {
         Some("runner") => return tools::process::runner_main(),
         _ => {}
     }
-    match commands::Cli::parse().run() {
+    let cli = match commands::Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and the version are an answer like others; a complaint goes to stderr.
+        Err(said) if !said.use_stderr() => {
+            terminal::end_unless(said.print().and_then(|()| std::io::stdout().flush()));
+            return ExitCode::SUCCESS;
+        }
+        Err(said) => said.exit(),
+    };
+    match cli.run() {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             failure.print();

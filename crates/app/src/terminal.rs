@@ -1,20 +1,123 @@
-//! Words for people: progress on stderr, dim where that can be seen, answers on stdout.
+//! The one way out: words for people on stderr, answers on stdout, cleaned where a terminal could be steered by them.
+//!
+//! What models, tools, repositories and other gateways say may hold escape sequences, and characters that are not seen
+//! but change what is. Whatever is printed here has them written out, with what we paint ourselves as the exception; JSON
+//! has them escaped. Only an answer that goes to a file or another program is left as it is.
+//!
+//! What cannot be printed on stdout ends the command: a reader that left has seen what it wanted, and everything else,
+//! such as a full disk, is an error.
 
-use std::io::{IsTerminal, Write};
+use crate::failure::{FAILED, Failure};
+use proto::{Code, Error};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// A line on stderr. One that cannot be written is nobody's loss.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+pub(crate) fn say(line: &(impl Text + ?Sized)) {
+    let _ = writeln!(io::stderr().lock(), "{}", line.shown());
 }
 
-/// A line on stdout, at once. A reader that left has seen what it wanted.
-pub(crate) fn print(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+/// The same without an end: what is typed next stands behind it.
+pub(crate) fn prompt(text: &(impl Text + ?Sized)) {
+    let mut stderr = io::stderr().lock();
+    let _ = write!(stderr, "{}", text.shown()).and_then(|()| stderr.flush());
+}
+
+/// A line on stdout, at once.
+pub(crate) fn print(line: &(impl Text + ?Sized)) {
+    end_unless(write_line(&line.shown()));
 }
 
 pub(crate) fn print_json(value: &impl serde::Serialize) {
-    print(&serde_json::to_string(value).expect("what we print is JSON"));
+    end_unless(write_json(value));
+}
+
+/// What a model answered: byte for byte, unless a terminal is at the other end.
+pub(crate) fn print_answer(text: &str) {
+    let shown = if io::stdout().is_terminal() { text.shown() } else { text.to_owned() };
+    end_unless(write_line(&shown));
+}
+
+/// For those that have something to undo when it is not seen.
+pub(crate) fn write_line(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush())
+}
+
+/// See [`write_line`].
+pub(crate) fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
+    let text = serde_json::to_string(value).expect("what we print is JSON");
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Such characters stand in strings alone, where this means the same.
+        if is_unseen(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| line.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            line.push(c);
+        }
+    }
+    write_line(&line)
+}
+
+/// Ends the process when something could not be written to stdout.
+pub(crate) fn end_unless(written: io::Result<()>) {
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            let failure = unwritten(&error);
+            failure.print();
+            std::process::exit(i32::from(failure.exit));
+        }
+    }
+}
+
+pub(crate) fn unwritten(error: &io::Error) -> Failure {
+    let error = Error::new(Code::Unavailable, format!("cannot write to standard output: {error}"))
+        .hint("make room, or send the output elsewhere");
+    Failure { error, exit: FAILED }
+}
+
+/// What can be printed.
+pub(crate) trait Text {
+    /// As a terminal may have it.
+    fn shown(&self) -> String;
+}
+
+impl Text for str {
+    fn shown(&self) -> String {
+        shown(self)
+    }
+}
+
+impl Text for String {
+    fn shown(&self) -> String {
+        shown(self)
+    }
+}
+
+/// Texts that are set off from each other.
+#[derive(Debug, Default)]
+pub(crate) struct Painted(Vec<(Option<&'static str>, String)>);
+
+impl Painted {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self(vec![(None, text.into())])
+    }
+
+    pub(crate) fn then(mut self, next: Self) -> Self {
+        self.0.extend(next.0);
+        self
+    }
+}
+
+impl Text for Painted {
+    fn shown(&self) -> String {
+        let pieces = self.0.iter().map(|(code, text)| match code {
+            Some(code) => format!("\x1b[{code}m{}\x1b[0m", shown(text)),
+            None => shown(text),
+        });
+        pieces.collect()
+    }
 }
 
 /// How text is set off, if at all.
@@ -25,63 +128,84 @@ pub(crate) struct Paint {
 
 impl Paint {
     pub(crate) fn stderr(plain: bool) -> Self {
-        Self { on: !plain && std::io::stderr().is_terminal() }
+        Self { on: !plain && io::stderr().is_terminal() }
     }
 
     pub(crate) fn stdout(plain: bool) -> Self {
-        Self { on: !plain && std::io::stdout().is_terminal() }
+        Self { on: !plain && io::stdout().is_terminal() }
     }
 
-    pub(crate) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> Painted {
         self.wrap("2", text)
     }
 
-    pub(crate) fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> Painted {
         self.wrap("1", text)
     }
 
-    fn wrap(self, code: &str, text: &str) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    fn wrap(self, code: &'static str, text: &str) -> Painted {
+        Painted(vec![(self.on.then_some(code), text.to_owned())])
     }
 }
 
-/// A text on one line, of at most `width` characters. Control characters of models and tools never reach a terminal.
+/// A text on one line, of at most `width` characters.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let clean = words.chars().filter(|c| !c.is_control());
-    let mut line: String = clean.clone().take(width).collect();
-    if clean.count() > width {
+    let words = flat(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let mut line: String = words.chars().take(width).collect();
+    if words.chars().nth(width).is_some() {
         line.pop();
         line.push('…');
     }
     line
 }
 
-/// A text whose lines stay, without what could steer a terminal.
-pub(crate) fn harmless(text: &str) -> String {
+/// What somebody typed, without what a slip of their terminal left in it.
+pub(crate) fn typed(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// A text of which nothing is left out: what could steer a terminal or mislead the eye is written out, and only line
-/// breaks stay.
+/// breaks and tabs stay.
 pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let unseen =
-            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
         match c {
-            '\n' => out.push(c),
-            c if c.is_control() || unseen => out.extend(c.escape_default()),
+            '\n' | '\t' => out.push(c),
+            // The end of a line as other systems write it.
+            '\r' if rest.peek() == Some(&'\n') => {}
+            c if is_unseen(c) => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }
     out
 }
 
-/// Rows under a head, each column as wide as it needs.
+/// The same on one line: a name with a line break in it must not look like two.
+pub(crate) fn flat(text: &str) -> String {
+    let escaped = |c: char| {
+        let whole = if c.is_control() || is_unseen(c) { None } else { Some(c) };
+        let written = whole.is_none().then(|| c.escape_default());
+        whole.into_iter().chain(written.into_iter().flatten())
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+/// Not a mark on a screen: it steers a terminal, turns the direction of writing, or has no width.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Rows under a head, each on one line, each column as wide as it needs.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| flat(cell)).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -100,15 +224,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_is_short_and_cannot_steer_a_terminal() {
-        assert_eq!(one_line("a\n  b\x1b[2J", 20), "a b[2J");
+    fn what_could_steer_a_terminal_or_mislead_the_eye_is_written_out() {
+        for (text, expected) in [
+            ("a\x1b[2J\n\tb", "a\\u{1b}[2J\n\tb"),
+            ("\x1b]0;title\x07", "\\u{1b}]0;title\\u{7}"),
+            ("safe\rrm -rf", "safe\\rrm -rf"),
+            ("a\r\nb", "a\nb"),
+            ("x\x08y\x7f", "x\\u{8}y\\u{7f}"),
+            ("\u{9b}2J\u{85}", "\\u{9b}2J\\u{85}"),
+            ("\u{202e}txt.exe\u{2069}", "\\u{202e}txt.exe\\u{2069}"),
+            ("a\u{200b}\u{200f}\u{61c}\u{feff}", "a\\u{200b}\\u{200f}\\u{61c}\\u{feff}"),
+            ("\u{e0041}\u{2028}", "\\u{e0041}\\u{2028}"),
+            ("grüße 你好 👍", "grüße 你好 👍"),
+        ] {
+            assert_eq!(text.shown(), expected, "{text:?}");
+        }
+        assert_eq!(flat("a\nb\t\x1b"), "a\\nb\\t\\u{1b}");
+    }
+
+    #[test]
+    fn only_what_we_paint_ourselves_steers() {
+        let paint = Paint { on: true };
+        let text = Painted::plain("\x1b[1mmine").then(paint.dim("\x1b[0m yours"));
+        assert_eq!(text.shown(), "\\u{1b}[1mmine\x1b[2m\\u{1b}[0m yours\x1b[0m");
+    }
+
+    #[test]
+    fn one_line_is_short() {
+        assert_eq!(one_line("a\n  b\x1b[2J", 20), "a b\\u{1b}[2J");
         assert_eq!(one_line("abcdef", 4), "abc…");
-        assert_eq!(harmless("a\x1b[2J\n\tb"), "a[2J\n\tb");
+        assert_eq!(one_line("abcd", 4), "abcd");
     }
 
     #[test]
     fn columns_are_as_wide_as_they_need() {
         let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), String::new()]];
         assert_eq!(table(&["X", "Y"], &rows), "X     Y\na     b\nlong");
+        assert_eq!(table(&["X"], &[vec!["a\nb".to_owned()]]), "X\na\\nb");
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn exit_code(status: WaitStatus) -> u8 {
 /// The answer on stdout, and what else there is to say on stderr.
 pub(crate) fn show(waited: &Waited) {
     if let Some(text) = waited.text.as_deref().filter(|text| !text.is_empty()) {
-        crate::terminal::print(text);
+        crate::terminal::print_answer(text);
     }
     if let Some(error) = &waited.error {
         Failure { error: error.clone(), exit: 0 }.print();

@@ -96,7 +96,7 @@ fn show(open: &[QuestionInfo], json: bool) {
     }
     for asked in open {
         let left = duration::rough(asked.until - duration::now());
-        terminal::print(&format!("{} of {}, open for {left}", asked.id, asked.agent));
+        terminal::print(&format!("{} of {}, open for {left}", asked.id, terminal::flat(&asked.agent)));
         for line in asked.questions.iter().flat_map(super::run::lines) {
             terminal::print(&format!("  {line}"));
         }

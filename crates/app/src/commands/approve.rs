@@ -104,8 +104,9 @@ fn list(asks: &[AskInfo], questions: &[QuestionInfo], json: bool) {
     }
     for ask in asks {
         let left = duration::rough(ask.until - duration::now());
-        terminal::print(&format!("{} of {} asks for `{}`, open for {left}", ask.ask_id, ask.agent, ask.permission));
-        asked::wanted(&ask.patterns).iter().for_each(|line| terminal::print(line));
+        let (agent, permission) = (terminal::flat(&ask.agent), terminal::flat(&ask.permission));
+        terminal::print(&format!("{} of {agent} asks for `{permission}`, open for {left}", ask.ask_id));
+        asked::wanted(&ask.patterns).iter().for_each(terminal::print);
         if let Some(kept) = asked::kept(&ask.permission, &ask.rules) {
             terminal::print(&format!("  always, in its project: {kept}"));
         }

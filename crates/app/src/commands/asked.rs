@@ -1,6 +1,6 @@
 //! What an agent asks leave for, as a person has to see it before they say yes: all of it, and what `always` would keep.
 
-use crate::terminal::shown;
+use crate::terminal::{flat, shown};
 use proto::Rule;
 
 /// More of one question than this nobody reads on a terminal.
@@ -29,7 +29,7 @@ pub(super) fn wanted(patterns: &[String]) -> Vec<String> {
 pub(super) fn kept(permission: &str, rules: &[Rule]) -> Option<String> {
     let mut told: Vec<String> = Vec::new();
     for rule in rules.iter().filter(|rule| !rule.pattern.is_empty()) {
-        let pattern = shown(&rule.pattern).replace('\n', "\\n");
+        let pattern = flat(&rule.pattern);
         let text = match rule.permission == permission {
             true => format!("`{pattern}`"),
             false => format!("`{}` for `{pattern}`", rule.permission),

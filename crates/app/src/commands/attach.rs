@@ -208,7 +208,7 @@ impl Follow {
     fn words(&self, who: &str, text: &str) {
         if !text.is_empty() {
             terminal::print(&self.paint.bold(who));
-            terminal::print(&terminal::harmless(text));
+            terminal::print(text);
             terminal::print("");
         }
     }

@@ -17,6 +17,6 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     // Not to stdout itself: a reader that leaves early is no reason to panic.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "convoke", &mut script);
-    terminal::print(String::from_utf8_lossy(&script).trim_end());
+    terminal::end_unless(terminal::write_line(String::from_utf8_lossy(&script).trim_end()));
     Ok(0)
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::home::{Home, current};
-use crate::terminal::{self, Paint};
+use crate::terminal::{self, Paint, Painted};
 use config::{Environment, Paths, Shown};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -81,17 +81,17 @@ fn show(args: Show) -> Result<u8, Failure> {
         (false, true) => terminal::print_json(&home.loaded.shown()),
         (false, false) => {
             let text = serde_json::to_string_pretty(&home.loaded.shown()).expect("settings are JSON");
-            terminal::print(&terminal::harmless(&text));
+            terminal::print(&text);
         }
     }
     Ok(0)
 }
 
-fn line(shown: &Shown, paint: Paint) -> String {
+fn line(shown: &Shown, paint: Paint) -> Painted {
     let origin = &shown.origin;
     let value = terminal::one_line(&shown.value.to_string(), 60);
     let place = format!("{} {}:{}", origin.layer.name(), origin.file, origin.line);
-    format!("{} = {value}  {}", terminal::one_line(&shown.path, 120), paint.dim(&place))
+    Painted::plain(format!("{} = {value}  ", terminal::one_line(&shown.path, 120))).then(paint.dim(&place))
 }
 
 fn edit(args: Edit) -> Result<u8, Failure> {

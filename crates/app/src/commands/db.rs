@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     } else if findings.is_empty() {
         terminal::print("no damage found");
     } else {
-        findings.iter().for_each(|finding| terminal::print(finding));
+        findings.iter().for_each(terminal::print);
         terminal::say("hint: nothing was changed; copy the database away before you go on with it");
     }
     Ok(if findings.is_empty() { 0 } else { FAILED })
@@ -46,6 +46,10 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 
 /// What is damaged.
 pub(super) fn findings(paths: &config::Paths) -> Result<Vec<String>, Failure> {
+    let database = paths.database();
+    if std::fs::metadata(&database).is_ok_and(|meta| meta.len() == 0) {
+        return Ok(vec![format!("`{}` is empty", database.display())]);
+    }
     let opened = match Sqlite::open(&paths.state, Arc::new(|_| {})) {
         // A gateway is at work: looking needs no lock.
         Err(store::Error::Locked { .. }) => Sqlite::open_read(&paths.state),
@@ -53,12 +57,16 @@ pub(super) fn findings(paths: &config::Paths) -> Result<Vec<String>, Failure> {
     };
     let store = match opened {
         Ok(store) => store,
-        Err(error @ store::Error::Damaged { .. }) => return Ok(vec![error.to_string()]),
+        Err(error @ (store::Error::Damaged { .. } | store::Error::Internal(_))) => return Ok(vec![error.to_string()]),
         Err(error) => return Err(error.into()),
     };
     block_on(async {
         let found = store.check().await;
         store.close().await;
-        Ok(found?)
+        match found {
+            // Too damaged to be looked through, or tables are missing: that is what was found.
+            Err(error @ (store::Error::Damaged { .. } | store::Error::Internal(_))) => Ok(vec![error.to_string()]),
+            found => Ok(found?),
+        }
     })
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         terminal::print_json(&report);
     } else {
-        report.lines().iter().for_each(|line| terminal::print(line));
+        report.lines().iter().for_each(terminal::print);
     }
     Ok(if report.config.ok && report.database.ok { 0 } else { FAILED })
 }
@@ -124,7 +124,7 @@ impl Report {
 
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut say = |name: &str, what: String| lines.push(format!("{name:<10} {}", terminal::harmless(&what)));
+        let mut say = |name: &str, what: String| lines.push(format!("{name:<10} {}", terminal::flat(&what)));
         say("version", self.version.to_owned());
         say("home", self.home.state.display().to_string());
         let config = if self.config.ok { "settings can be read" } else { "settings cannot be read" };

@@ -55,11 +55,11 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 pub(super) fn show(message: &Message, paint: Paint) {
     let who = match message.role {
         Role::User => "you",
-        Role::Assistant => message.agent.as_str(),
+        Role::Assistant => &terminal::flat(&message.agent),
     };
     terminal::print(&paint.bold(&format!("{who} ({})", message.seq)));
     if message.parts.is_empty() {
-        terminal::print(&terminal::harmless(message.content.as_str().unwrap_or_default()));
+        terminal::print(message.content.as_str().unwrap_or_default());
     }
     for part in &message.parts {
         show_part(part, paint);
@@ -69,16 +69,20 @@ pub(super) fn show(message: &Message, paint: Paint) {
 
 fn show_part(part: &Part, paint: Paint) {
     match part {
-        Part::Text { text } => terminal::print(&terminal::harmless(text)),
-        Part::Reasoning { text } => terminal::print(&paint.dim(&terminal::harmless(text))),
+        Part::Text { text } => terminal::print(text),
+        Part::Reasoning { text } => terminal::print(&paint.dim(text)),
         Part::Tool { tool, input, output, .. } => {
-            terminal::print(&paint.dim(&format!("• {tool} {}", terminal::one_line(&input.to_string(), 100))));
+            terminal::print(&paint.dim(&format!(
+                "• {} {}",
+                terminal::one_line(tool, 60),
+                terminal::one_line(&input.to_string(), 100)
+            )));
             for line in output.iter().flat_map(|output| output.lines()) {
                 terminal::print(&paint.dim(&format!("  {}", terminal::one_line(line, 120))));
             }
         }
-        Part::Subtask { agent, prompt, .. } => terminal::print(&format!("@{agent} {}", terminal::harmless(prompt))),
-        Part::File { name, mime, .. } => terminal::print(&paint.dim(&terminal::harmless(&format!("[{name}, {mime}]")))),
+        Part::Subtask { agent, prompt, .. } => terminal::print(&format!("@{} {prompt}", terminal::flat(agent))),
+        Part::File { name, mime, .. } => terminal::print(&paint.dim(&terminal::flat(&format!("[{name}, {mime}]")))),
         Part::Compaction { .. } => terminal::print(&paint.dim("(older messages were summarised)")),
         Part::Step { .. } => {}
     }

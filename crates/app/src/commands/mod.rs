@@ -43,7 +43,7 @@ use std::future::Future;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the run failed or is not over in time, or the database is damaged
+  1    the run failed or is not over in time, the database is damaged, or the output cannot be written
   2    something was wrong before a run existed: usage, settings, an unknown agent, model, session or directory,
        a database that is newer or in use
   130  interrupted

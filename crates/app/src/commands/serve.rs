@@ -59,7 +59,8 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if let Err(failure) = &served
         && args.json
     {
-        terminal::print_json(&line("error", &failure.error));
+        // If it cannot be written, the exit code has to tell.
+        let _ = terminal::write_json(&line("error", &failure.error));
     }
     served.map(|()| 0)
 }
@@ -93,7 +94,7 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         let socket = Socket::bind(&home.paths.socket())?;
         let tcp = listen(home, args)?;
         watch_signals(&gateway)?;
-        announce(home, args, tcp.as_ref());
+        announce(home, args, tcp.as_ref())?;
         let _hung = hang(home);
         gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit, tcp }).await;
         // Nothing runs any more, and what is warm goes with this process.
@@ -137,24 +138,32 @@ fn listen(home: &Home, args: &Args) -> Result<Option<Tcp>, Error> {
     Tcp::bind(&home.paths.state, &listen).map(Some)
 }
 
-fn announce(home: &Home, args: &Args, tcp: Option<&Tcp>) {
+fn announce(home: &Home, args: &Args, tcp: Option<&Tcp>) -> Result<(), Failure> {
+    let written = ready(home, args, tcp);
+    match written {
+        // Whoever wanted to know has left; the next one finds the socket.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(terminal::unwritten(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn ready(home: &Home, args: &Args, tcp: Option<&Tcp>) -> std::io::Result<()> {
     let socket = home.paths.socket();
     if args.json {
-        terminal::print_json(&match tcp {
+        return terminal::write_json(&match tcp {
             Some(tcp) => {
                 json!({ "type": "ready", "url": tcp.url(), "socket": socket, "tokenFile": tcp.token_file() })
             }
             None => json!({ "type": "ready", "socket": socket }),
         });
-        return;
     }
-    terminal::print(&format!("convoke listens at {}", socket.display()));
-    if let Some(tcp) = tcp {
-        terminal::print(&format!(
-            "and at {} for whoever has a token; yours is in {}",
-            tcp.url(),
-            tcp.token_file().display()
-        ));
+    terminal::write_line(&format!("convoke listens at {}", socket.display()))?;
+    match tcp {
+        Some(tcp) => {
+            let (url, file) = (tcp.url(), tcp.token_file().display());
+            terminal::write_line(&format!("and at {url} for whoever has a token; yours is in {file}"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -97,10 +97,13 @@ fn add(paths: &Paths, args: Add) -> Result<u8, Failure> {
     paths.ensure()?;
     let scopes: Vec<Scope> = args.scopes.into_iter().map(Scope::from).collect();
     let added = tokens::add(&paths.state, &args.name, &scopes, args.expires)?;
-    if args.json {
-        terminal::print_json(&added);
-    } else {
-        terminal::print(&added.token);
+    let written = if args.json { terminal::write_json(&added) } else { terminal::write_line(&added.token) };
+    if let Err(error) = written {
+        // A token that nobody saw must not open anything.
+        tokens::revoke(&paths.state, &args.name)?;
+        return Err(terminal::unwritten(&error));
+    }
+    if !args.json {
         terminal::say("note: this is the only time it is shown");
     }
     Ok(0)

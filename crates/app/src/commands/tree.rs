@@ -56,7 +56,7 @@ pub(super) fn draw(tree: &TreeOutput) -> String {
         root.map(|row| (row, String::new(), String::new())).into_iter().collect();
     while let Some((row, first, rest)) = open.pop() {
         let title = terminal::one_line(row.title.as_deref().unwrap_or(""), 60);
-        let line = format!("{first}{} {} {}  {title}", row.agent, row.status.as_str(), row.session_id);
+        let line = format!("{first}{} {} {}  {title}", terminal::flat(&row.agent), row.status.as_str(), row.session_id);
         writeln!(out, "{}", line.trim_end()).expect("writing to a string does not fail");
         let below = children.remove(&row.session_id).unwrap_or_default();
         for (index, child) in below.iter().enumerate().rev() {

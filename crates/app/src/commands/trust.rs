@@ -3,11 +3,11 @@
 use crate::duration;
 use crate::failure::Failure;
 use crate::home::current;
-use crate::terminal;
+use crate::terminal::{self, flat};
 use config::{Environment, Paths, Repository, Trusted};
 use proto::Error;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Let the settings of a repository count, as they are now
 ///
@@ -80,14 +80,18 @@ fn trust(paths: &Paths, env: &Environment, directory: PathBuf, json: bool) -> Re
         Some(repository) if json => terminal::print_json(&repository),
         Some(repository) => told(&repository),
         None if json => terminal::print_json(&json!({ "root": directory, "files": [], "trusted": false })),
-        None => terminal::print(&format!("{} has no settings, so there is nothing to trust", directory.display())),
+        None => terminal::print(&format!(
+            "{} has no settings, so there is nothing to trust",
+            flat(&directory.display().to_string())
+        )),
     }
     Ok(0)
 }
 
 fn told(repository: &Repository) {
-    terminal::print(&format!("the settings of {} count from now on, as they are in", repository.root.display()));
-    repository.files.iter().for_each(|file| terminal::print(&format!("  {}", file.display())));
+    let named = |path: &Path| flat(&path.display().to_string());
+    terminal::print(&format!("the settings of {} count from now on, as they are in", named(&repository.root)));
+    repository.files.iter().for_each(|file| terminal::print(&format!("  {}", named(file))));
 }
 
 fn list(trusted: &[Trusted], json: bool) {
@@ -104,7 +108,7 @@ fn list(trusted: &[Trusted], json: bool) {
     ));
 }
 
-fn revoke(paths: &Paths, directory: &std::path::Path, json: bool) -> Result<u8, Failure> {
+fn revoke(paths: &Paths, directory: &Path, json: bool) -> Result<u8, Failure> {
     if !config::distrust(paths, directory)? {
         let what = format!("`{}` is not trusted", directory.display());
         return Err(Error::not_found(what).hint("`convoke trust list` shows what is").into());

@@ -5,7 +5,7 @@ use crate::failure::{Failure, cannot};
 use crate::home::Home;
 use crate::patience::insist;
 use crate::reach::reach;
-use crate::terminal::{self, harmless};
+use crate::terminal::{self, flat};
 use proto::methods::{
     Method, RedoInput, Selector, SessionsRedo, SessionsResolve, SessionsUndo, UndoInput, UndoOutput, What,
 };
@@ -125,7 +125,7 @@ fn show(done: &UndoOutput, word: &str, here: &Path) {
 
 fn line(file: &FileUndone, here: &Path) -> String {
     let path = Path::new(&file.path);
-    let shown = harmless(&path.strip_prefix(here).unwrap_or(path).display().to_string());
+    let shown = flat(&path.strip_prefix(here).unwrap_or(path).display().to_string());
     let state = match file.state {
         FileState::Restored => "restored",
         FileState::Merged => "merged",
@@ -134,6 +134,6 @@ fn line(file: &FileUndone, here: &Path) -> String {
         FileState::Conflict => "conflict",
         FileState::Skipped => "skipped",
     };
-    let reason = file.reason.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
+    let reason = file.reason.as_ref().map(|why| format!(": {}", flat(why))).unwrap_or_default();
     format!("{state:<9} {shown}{reason}")
 }

@@ -77,7 +77,7 @@ fn because(part: &WhyPart) -> String {
         Some((Some(file), None)) => file.clone(),
         _ => "built in".into(),
     };
-    let (said, permission, pattern) = (word(rule.action), &rule.permission, terminal::harmless(&rule.pattern));
+    let (said, permission, pattern) = (word(rule.action), &rule.permission, terminal::flat(&rule.pattern));
     format!("{said} `{permission}` `{pattern}`  {at}: {}", part.reason)
 }
 

@@ -15,6 +15,7 @@ mod messages;
 mod minds;
 mod modes;
 mod neighbours;
+mod output;
 mod oversight;
 mod questions;
 mod reads;

@@ -96,7 +96,7 @@ impl Output {
             }
             Format::Text => {
                 if !text.is_empty() {
-                    terminal::print(text);
+                    terminal::print_answer(text);
                 }
                 if let Some(error) = &waited.error {
                     crate::failure::Failure { error: error.clone(), exit: 0 }.print();
@@ -116,7 +116,7 @@ impl Output {
                 self.line(session_id, "? puts its plan to the session that started it");
             }
             Seen::Ask { session_id, permission, patterns, .. } => {
-                self.line(session_id, &format!("? asks for `{permission}`:"));
+                self.line(session_id, &format!("? asks for `{}`:", terminal::flat(permission)));
                 for line in asked::wanted(patterns) {
                     self.line(session_id, &line);
                 }
@@ -154,7 +154,10 @@ impl Output {
             Entry::Reply(reply) => {
                 for call in reply.calls() {
                     self.calls.insert(call.id.clone(), call.tool.clone());
-                    self.line(session, &format!("• {} {}", call.tool, one_line(call.given().get(), 100)));
+                    self.line(
+                        session,
+                        &format!("• {} {}", one_line(&call.tool, 60), one_line(call.given().get(), 100)),
+                    );
                 }
                 match reply.finish {
                     Finish::Length => {
@@ -205,13 +208,13 @@ impl Output {
             State::Denied => "denied",
             State::Interrupted => "interrupted",
         };
-        self.line(session, &format!("✗ {tool} {word}: {}", one_line(&result.output, 120)));
+        self.line(session, &format!("✗ {} {word}: {}", one_line(&tool, 60), one_line(&result.output, 120)));
     }
 
     fn line(&self, session: &SessionId, text: &str) {
         let below = self.root.as_ref() != Some(session);
         let agent = self.agents.get(session).filter(|_| below);
-        let text = agent.map_or_else(|| text.to_owned(), |agent| format!("  [{agent}] {text}"));
+        let text = agent.map_or_else(|| text.to_owned(), |agent| format!("  [{}] {text}", one_line(agent, 40)));
         terminal::say(&self.paint.dim(&text));
     }
 }

@@ -5,7 +5,7 @@ use proto::letter::AskReply;
 use proto::methods::QuestionAnswer;
 use proto::{AskId, Question};
 use std::collections::VecDeque;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use tokio::sync::mpsc;
 
 /// Somebody who can be asked, one question after the other.
@@ -76,9 +76,7 @@ impl Person {
     fn question(&mut self) {
         self.lines.get_or_insert_with(typed);
         let Some(open) = self.open.front() else { return };
-        let text = self.paint.bold(&open.prompt());
-        let mut stderr = std::io::stderr().lock();
-        let _ = write!(stderr, "{text}").and_then(|()| stderr.flush());
+        terminal::prompt(&self.paint.bold(&open.prompt()));
     }
 }
 
@@ -110,7 +108,7 @@ impl Open {
                     let (id, answers) = (id.clone(), Vec::new());
                     return Some(Said::Answers(QuestionAnswer { id, answers, reject: true, message }));
                 };
-                let answer = questions[said.len()].understood(&terminal::harmless(line));
+                let answer = questions[said.len()].understood(&terminal::typed(line));
                 if answer.is_empty() {
                     return None;
                 }
@@ -130,7 +128,7 @@ fn understood(line: &str) -> Option<(AskReply, Option<String>)> {
         "y" | "yes" | "once" => (AskReply::Once, None),
         "a" | "always" => (AskReply::Always, None),
         "n" | "no" | "reject" => (AskReply::Reject, None),
-        _ => (AskReply::Reject, Some(terminal::harmless(line))),
+        _ => (AskReply::Reject, Some(terminal::typed(line))),
     })
 }
 
