@@ -1,9 +1,9 @@
 //! Settings as a gateway uses them: read for each directory in which sessions work, and again when a file has changed.
 
 use crate::{names, providers};
-use config::{Always, Config, Environment, Loaded, Paths, Placed};
+use config::{Always, Config, Environment, Loaded, Paths, Placed, Spot};
 use proto::{Error, Rule};
-use session::{Agents, Here, Settings};
+use session::{Agents, Here, Place, Settings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ const GLANCE: Duration = Duration::from_millis(2);
 pub(crate) struct Directories {
     paths: Paths,
     env: Environment,
-    known: Mutex<BTreeMap<Option<PathBuf>, Known>>,
+    known: Mutex<BTreeMap<Option<Place>, Known>>,
 }
 
 #[derive(Clone)]
@@ -36,42 +36,66 @@ impl Directories {
         Ok(directories)
     }
 
-    fn known(&self, directory: Option<&Path>) -> Option<Known> {
+    fn known(&self, place: Option<&Place>) -> Option<Known> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&directory.map(Path::to_owned)).cloned()
+        known.get(&place.cloned()).cloned()
     }
 
-    fn keep(&self, directory: Option<&Path>, here: &Arc<Here>, looked: Instant) {
+    fn keep(&self, place: Option<&Place>, here: &Arc<Here>, looked: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
-            known.retain(|directory, _| directory.is_none());
+            known.retain(|place, _| place.is_none());
         }
-        known.insert(directory.map(Path::to_owned), Known { here: here.clone(), looked });
+        known.insert(place.cloned(), Known { here: here.clone(), looked });
     }
 
     /// Two that read the same directory at once read the same files; the later one stays.
-    fn read(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+    fn read(&self, place: Option<&Place>) -> Result<Arc<Here>, Error> {
         let looked = Instant::now();
-        let loaded = match directory {
-            Some(directory) => load_at(&self.paths, &self.env, directory),
+        let loaded = match place {
+            Some(Place { dir, project, .. }) => {
+                load_at(&self.paths, &self.env, Spot { directory: dir, project: Some(project) })
+            }
             None => config::load(&self.paths, &self.env),
         };
-        let loaded = loaded.map_err(told_as)?;
+        let mut loaded = loaded.map_err(told_as)?;
+        let main = place.and_then(|place| self.main(place)).transpose().map_err(told_as)?;
+        if let Some(main) = &main {
+            loaded.hangs_on(main);
+        }
         let like = self.known(None).map(|known| known.here);
-        let here = Arc::new(here(&self.paths, &self.env, loaded, like.as_deref())?);
-        self.keep(directory, &here, looked);
+        let mut here = here(&self.paths, &self.env, loaded, like.as_deref())?;
+        if let Some(main) = &main {
+            let rules = |places: &[Placed]| -> Vec<Rule> {
+                let of_repository = places.iter().filter(|placed| placed.of_repository);
+                at_home(&of_repository.map(|placed| placed.rule.clone()).collect::<Vec<_>>(), &self.env)
+            };
+            let each = main.agent_rule_places.iter().map(|(name, places)| (name.clone(), rules(places))).collect();
+            here.agents = Arc::new(Agents::clone(&here.agents).beside(&rules(&main.rule_places), &each));
+        }
+        let here = Arc::new(here);
+        self.keep(place, &here, looked);
         Ok(here)
     }
 
-    fn look(&self, directory: Option<&Path>) -> Result<Arc<Here>, Error> {
+    /// The settings of the main checkout, as they hold in the same directory there: what a repository forbids, it forbids in
+    /// every checkout, whether or not that has the file that says so.
+    fn main(&self, place: &Place) -> Option<Result<Loaded, config::Error>> {
+        let main = place.main.as_deref()?;
+        let below = place.dir.strip_prefix(&place.project).ok().map(|below| main.join(below));
+        let directory = below.filter(|dir| dir.is_dir()).unwrap_or_else(|| main.to_owned());
+        Some(load_at(&self.paths, &self.env, Spot { directory: &directory, project: Some(main) }))
+    }
+
+    fn look(&self, place: Option<&Place>) -> Result<Arc<Here>, Error> {
         let now = Instant::now();
-        match self.known(directory) {
+        match self.known(place) {
             Some(known) if now - known.looked < GLANCE => Ok(known.here),
             Some(Known { here, .. }) if here.loaded.is_current() => {
-                self.keep(directory, &here, now);
+                self.keep(place, &here, now);
                 Ok(here)
             }
-            _ => self.read(directory),
+            _ => self.read(place),
         }
     }
 }
@@ -82,15 +106,15 @@ impl Settings for Directories {
         self.known(None).expect("read when this was opened, and never taken out").here
     }
 
-    fn at(&self, directory: &Path) -> Result<Arc<Here>, Error> {
-        self.known(Some(directory)).map_or_else(|| self.read(Some(directory)), |known| Ok(known.here))
+    fn at(&self, place: &Place) -> Result<Arc<Here>, Error> {
+        self.known(Some(place)).map_or_else(|| self.read(Some(place)), |known| Ok(known.here))
     }
 
-    fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error> {
+    fn fresh(&self, place: &Place) -> Result<Arc<Here>, Error> {
         if let Err(error) = self.look(None) {
             tracing::warn!("settings are not read again: {}", error.message);
         }
-        self.look(Some(directory))
+        self.look(Some(place))
     }
 
     fn always(&self) -> Vec<Always> {
@@ -116,7 +140,11 @@ impl Settings for Directories {
 
 /// The settings of a directory. Files of a repository put nothing into a prompt that the rules for all agents do not let
 /// be read, and nothing of this program's own.
-pub(crate) fn load_at(paths: &Paths, env: &Environment, directory: &Path) -> Result<Loaded, config::Error> {
+pub(crate) fn load_at<'a>(
+    paths: &Paths,
+    env: &Environment,
+    spot: impl Into<Spot<'a>>,
+) -> Result<Loaded, config::Error> {
     let own = [&paths.config, &paths.state].map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     let readers = |config: &Config| -> config::Reader {
         let rules = Agents::new(&BTreeMap::new(), None, &at_home(&config.permission, env)).and_then(|agents| {
@@ -130,7 +158,7 @@ pub(crate) fn load_at(paths: &Paths, env: &Environment, directory: &Path) -> Res
             !ours && rules.as_ref().is_ok_and(|rules| session::may_read(rules, root, file))
         })
     };
-    config::load_at(paths, env, directory, &readers)
+    config::load_at(paths, env, spot, &readers)
 }
 
 fn told_as(error: config::Error) -> Error {

@@ -51,8 +51,8 @@ pub(crate) struct Gather<'a> {
 }
 
 impl Gather<'_> {
-    pub(crate) fn all(mut self, directory: Option<&Path>) -> Result<Gathered, Error> {
-        let chain = directory.map(chain).unwrap_or_default();
+    pub(crate) fn all(mut self, spot: Option<Spot<'_>>) -> Result<Gathered, Error> {
+        let (chain, directory) = (spot.map(chain).unwrap_or_default(), spot.map(|spot| spot.directory));
         let mut gathered = Gathered { sheets: Vec::new(), chain };
         self.own(&mut gathered)?;
         self.projects(&mut gathered)?;
@@ -199,11 +199,26 @@ fn source(layer: Layer, file: &Path, root: Option<&Path>) -> Arc<Source> {
     }
 }
 
-/// The root of the repository that holds a directory, and every directory from there down to it. Outside a repository,
-/// the directory alone.
-pub(crate) fn chain(directory: &Path) -> Vec<PathBuf> {
-    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+/// A directory, and the project it is a part of, if that is known: else it is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Spot<'a> {
+    pub directory: &'a Path,
+    pub project: Option<&'a Path>,
+}
+
+impl<'a> From<&'a Path> for Spot<'a> {
+    fn from(directory: &'a Path) -> Self {
+        Self { directory, project: None }
+    }
+}
+
+/// The root of the project that holds a directory, and every directory from there down to it. Where it is not known, that
+/// is the repository around it, and outside of one the directory alone.
+pub(crate) fn chain(spot: Spot<'_>) -> Vec<PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (directory, project) = (real(spot.directory), spot.project.map(real));
     let above: Vec<PathBuf> = directory.ancestors().map(Path::to_owned).collect();
-    let root = above.iter().position(|directory| directory.join(".git").exists()).unwrap_or(0);
+    let known = project.and_then(|project| above.iter().position(|directory| *directory == project));
+    let root = known.or_else(|| above.iter().position(|directory| directory.join(".git").exists())).unwrap_or(0);
     above[..=root].iter().rev().cloned().collect()
 }

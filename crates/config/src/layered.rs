@@ -54,7 +54,7 @@ impl World {
     }
 
     fn load_with(&self, below: &str, readers: Readers<'_>) -> Result<Loaded, Error> {
-        load_at(&self.paths, &self.env(), &self.repository.join(below), readers)
+        load_at(&self.paths, &self.env(), self.repository.join(below).as_path(), readers)
     }
 
     #[track_caller]
@@ -352,7 +352,7 @@ fn a_repository_at_another_path_is_not_trusted_by_its_content() {
     let copy = world.repository.with_file_name("copy");
     fs::create_dir_all(copy.join(".git")).unwrap();
     fs::copy(world.repository.join("convoke.json"), copy.join("convoke.json")).unwrap();
-    let loaded = load_at(&world.paths, &world.env(), &copy, &reads_all).unwrap();
+    let loaded = load_at(&world.paths, &world.env(), copy.as_path(), &reads_all).unwrap();
     assert!(!loaded.repository.unwrap().trusted);
 }
 

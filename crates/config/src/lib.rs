@@ -65,6 +65,7 @@ pub use error::Error;
 pub use files::commands::{Command, Commands};
 pub use files::instructions::Instructions;
 pub use files::skills::Skill;
+pub use gather::Spot;
 pub use hooks::{Hook, Hooks};
 pub use layer::{Layer, Origin};
 pub use limits::Limits;
@@ -186,8 +187,13 @@ pub fn load(paths: &Paths, env: &Environment) -> Result<Loaded, Error> {
 
 /// Reads the settings that hold in a directory: all eight layers. What of a repository its own files may put into a
 /// prompt is for `readers` to say, who knows what rules mean.
-pub fn load_at(paths: &Paths, env: &Environment, directory: &Path, readers: Readers<'_>) -> Result<Loaded, Error> {
-    resolve::resolve(paths, env, Some(directory), readers)
+pub fn load_at<'a>(
+    paths: &Paths,
+    env: &Environment,
+    spot: impl Into<Spot<'a>>,
+    readers: Readers<'_>,
+) -> Result<Loaded, Error> {
+    resolve::resolve(paths, env, Some(spot.into()), readers)
 }
 
 /// For where there are no rules.
@@ -230,7 +236,7 @@ pub fn trusted(paths: &Paths) -> Vec<Trusted> {
 
 /// Takes trust back from the repository that holds a directory. False when there was none.
 pub fn distrust(paths: &Paths, directory: &Path) -> Result<bool, Error> {
-    let root = gather::chain(directory).first().cloned().unwrap_or_else(|| directory.to_owned());
+    let root = gather::chain(directory.into()).first().cloned().unwrap_or_else(|| directory.to_owned());
     trust::revoke(paths, &root)
 }
 
@@ -238,6 +244,11 @@ impl Loaded {
     /// Whether every file that was looked at is still what it was, and none has come or gone.
     pub fn is_current(&self) -> bool {
         self.seen.iter().all(read::Seen::is_current)
+    }
+
+    /// From now on these are current only if those are.
+    pub fn hangs_on(&mut self, other: &Loaded) {
+        self.seen.extend(other.seen.iter().cloned());
     }
 
     /// Every value that counts, with where it came from. Secrets are `***`.

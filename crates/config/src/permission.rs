@@ -16,6 +16,9 @@ pub struct Placed {
     pub origin: Origin,
     /// From a repository that is not trusted: it can only forbid.
     pub narrows: bool,
+    /// From a repository, trusted or not.
+    #[serde(skip)]
+    pub of_repository: bool,
 }
 
 const ACTIONS: &[(&str, Action)] = &[("allow", Action::Allow), ("ask", Action::Ask), ("deny", Action::Deny)];
@@ -62,7 +65,8 @@ fn of_layer(node: &Node) -> Result<Vec<Placed>, Error> {
 
 fn placed(permission: &str, pattern: &str, action: Action, place: &Place) -> Placed {
     let narrows = place.source.repository.is_some();
-    Placed { rule: Rule::new(permission, pattern, action), origin: place.origin(), narrows }
+    let of_repository = place.source.came_with.is_some();
+    Placed { rule: Rule::new(permission, pattern, action), origin: place.origin(), narrows, of_repository }
 }
 
 /// What nothing below can lift. Each decides by itself.

@@ -169,6 +169,10 @@ the repository, and make permissions stricter. Everything else is ignored with a
 is bound to the content of every file concerned and of the files they name: a change asks again. A directory outside any
 repository counts as one of its own. `.env` files are never read.
 
+A relative path in a rule means the project that the rule was written for: the repository a session was started in. It
+goes on to mean that when a repository is created inside it, when a child session works in another directory, and in a
+worktree, where the rules of the main checkout's files apply as well, whether or not git tracks those files.
+
 `limits`, `tools`, `session`, `hooks`, `worktree`, `peers`, `inbound`, `tls`, `organisation`, `sandbox.isolated` and
 `sandbox.sessionToolsVisibility` hold for a whole gateway, which serves many directories: a repository cannot set them,
 trusted or not.

@@ -9,7 +9,7 @@ use crate::expand::{Expander, Rules};
 use crate::files::agents::Names;
 use crate::files::skills::Skill;
 use crate::files::{agents, commands, instructions, skills};
-use crate::gather::{Gather, Gathered, Kind, Sheet};
+use crate::gather::{Gather, Gathered, Kind, Sheet, Spot};
 use crate::hash::Hasher;
 use crate::layer::{Layer, Source};
 use crate::merge::merge;
@@ -24,11 +24,11 @@ const MOST_WARNINGS: usize = 50;
 pub(crate) fn resolve(
     paths: &Paths,
     env: &Environment,
-    directory: Option<&Path>,
+    spot: Option<Spot<'_>>,
     readers: Readers<'_>,
 ) -> Result<Loaded, Error> {
     let mut reading = Reading::default();
-    let mut gathered = Gather { paths, env, reading: &mut reading }.all(directory)?;
+    let mut gathered = Gather { paths, env, reading: &mut reading }.all(spot)?;
     let repository = judge(paths, env, &mut gathered, &mut reading);
     let may_read = readers(&rules_alone(env, &gathered)?);
     let at = gathered.root();
@@ -72,7 +72,7 @@ fn rules_alone(env: &Environment, gathered: &Gathered) -> Result<Config, Error> 
 /// What of the repository around a directory would count.
 pub(crate) fn repository(paths: &Paths, env: &Environment, directory: &Path) -> Result<Option<Repository>, Error> {
     let mut reading = Reading::default();
-    let mut gathered = Gather { paths, env, reading: &mut reading }.all(Some(directory))?;
+    let mut gathered = Gather { paths, env, reading: &mut reading }.all(Some(directory.into()))?;
     Ok(judge(paths, env, &mut gathered, &mut reading))
 }
 

@@ -15,6 +15,7 @@
 pub mod access;
 pub mod redact;
 
+mod anchor;
 mod list;
 pub mod mode;
 mod policy;
@@ -27,6 +28,7 @@ mod properties;
 #[cfg(test)]
 mod sample;
 
+pub use anchor::Anchors;
 pub use list::{expand, unreachable};
 pub use policy::Policy;
 pub use web::{carried, must_be_named, tells_secrets};

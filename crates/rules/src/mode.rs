@@ -137,8 +137,8 @@ mod tests {
             let ancestors: Vec<Vec<Rule>> = mode.ceiling().into_iter().collect();
             let below = ancestors.iter().cloned().chain([deny.clone()]).collect();
             for policy in [
-                Policy { own: own.clone(), denies: vec![deny], ancestors },
-                Policy { own: own.clone(), denies: Vec::new(), ancestors: below },
+                Policy { own: own.clone(), denies: vec![deny], ancestors, ..Policy::default() },
+                Policy { own: own.clone(), ancestors: below, ..Policy::default() },
             ] {
                 for (permission, pattern) in [("edit", "a.md"), ("bash", "ls"), ("read", "a")] {
                     let action = mode.settle(permission, &policy.judge(permission, pattern));

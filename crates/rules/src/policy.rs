@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::shell::{self, Want};
 use crate::wildcard::is_everything;
-use crate::{Source, Verdict, decide, speaking_of, stricter};
+use crate::{Anchors, Source, Verdict, decide, speaking_of, stricter};
+use std::path::PathBuf;
 
 /// A session's rules and its ceilings. Stored with the session, so that a restart judges as before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,13 +18,15 @@ pub struct Policy {
     pub denies: Vec<Vec<Rule>>,
     /// The own rules of every session above, the root first. What they would not do, this one does not do for them.
     pub ancestors: Vec<Vec<Rule>>,
+    /// For which projects they were written.
+    pub anchors: Anchors,
 }
 
 impl Policy {
     /// The strictest of what the session's own rules, every ancestor's, and the ceilings say, about all a request does.
     pub fn judge(&self, permission: &str, pattern: &str) -> Verdict<'_> {
         if permission != shell::PERMISSION {
-            return self.strictest(|set| decide(permission, pattern, &[set]));
+            return self.strictest(|set, project| self.decide(permission, pattern, set, project));
         }
         let line = shell::read(pattern);
         line.wants.iter().map(|want| self.judge_want(want)).reduce(stricter).unwrap_or(Verdict::ASK)
@@ -31,7 +34,7 @@ impl Policy {
 
     /// The same about one thing a shell line does.
     pub fn judge_want(&self, want: &Want) -> Verdict<'_> {
-        self.strictest(|set| shell::evaluate(want, &[set]))
+        self.strictest(|set, _| shell::evaluate(want, &[set]))
     }
 
     /// The verdict after what a person answered with "always" before. That settles what would be asked, and nothing else:
@@ -51,15 +54,38 @@ impl Policy {
         settled(self.judge_want(want), || shell::evaluate(want, &[always]))
     }
 
-    /// Each set is asked by itself. Of equally strict ones the session's own stays: it is the one its user can change.
-    fn strictest<'r>(&'r self, ask: impl Fn(&'r [Rule]) -> Verdict<'r>) -> Verdict<'r> {
-        let above = |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ancestor(index), ..ask(set) };
-        let ceiling = |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ceiling(index), ..ask(set) };
+    /// What a set says that was written for a project, by every name that this knows a file by.
+    fn decide<'r>(&self, permission: &str, pattern: &str, set: &'r [Rule], project: &[PathBuf]) -> Verdict<'r> {
+        let names = self.anchors.names(permission, pattern, project);
+        let verdicts = names.iter().map(|name| decide(permission, name, &[set]));
+        verdicts.reduce(stricter).unwrap_or(Verdict::ASK)
+    }
+
+    /// Every name that one of the sets knows a file by.
+    pub fn names(&self, permission: &str, pattern: &str) -> Vec<String> {
+        let projects = std::iter::once(&self.anchors.here).chain(&self.anchors.ancestors);
+        let mut names: Vec<String> =
+            projects.flat_map(|project| self.anchors.names(permission, pattern, project)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Each set is asked by itself, with the project it was written for. Of equally strict ones the session's own stays: it
+    /// is the one its user can change.
+    fn strictest<'r>(&'r self, ask: impl Fn(&'r [Rule], &'r [PathBuf]) -> Verdict<'r>) -> Verdict<'r> {
+        let here = &self.anchors.here;
+        let above = |(index, set): (usize, &'r Vec<Rule>)| {
+            let verdict = ask(set, self.anchors.of_ancestor(index));
+            Verdict { source: Source::Ancestor(index), ..verdict }
+        };
+        let ceiling =
+            |(index, set): (usize, &'r Vec<Rule>)| Verdict { source: Source::Ceiling(index), ..ask(set, here) };
         // The rule and not the verdict is looked at: a deny that an opaque command may hide from says "ask".
         let denies = |verdict: &Verdict| verdict.rule.is_some_and(|rule| rule.action == Action::Deny);
         let ancestors = self.ancestors.iter().enumerate().map(above);
         let ceilings = self.denies.iter().enumerate().map(ceiling).filter(denies);
-        ancestors.chain(ceilings).fold(ask(&self.own), stricter)
+        ancestors.chain(ceilings).fold(ask(&self.own, here), stricter)
     }
 
     /// Whether a tool that asks for this permission is worth showing to the model.
@@ -72,7 +98,8 @@ impl Policy {
     pub fn child(&self, own: Vec<Rule>) -> Self {
         let mut ancestors = self.ancestors.clone();
         ancestors.push(self.own.clone());
-        Self { own, denies: self.denies.clone(), ancestors }
+        let anchors = Anchors { here: self.anchors.here.clone(), ancestors: self.anchors.above(self.ancestors.len()) };
+        Self { own, denies: self.denies.clone(), ancestors, anchors }
     }
 
     /// This policy with rules of the session (from its creation, a patch or its spawner) after its own.
@@ -220,6 +247,44 @@ mod tests {
         assert!(root("deny edit *\nask edit *.md").shows("edit"));
         assert!(root("deny * *\nallow grep *").shows("grep"));
         assert!(below("deny edit *\nallow edit *.md", "allow * *").shows("edit"));
+    }
+
+    #[test]
+    fn rules_mean_the_project_they_were_written_for() {
+        let at = |policy: Policy, here: &[&str]| {
+            let here = here.iter().map(PathBuf::from).collect();
+            Policy { anchors: Anchors { here, ..policy.anchors.clone() }, ..policy }
+        };
+        let parent = at(root("allow * *\ndeny read secrets/*\ndeny edit *\nallow edit src/*"), &["/r"]);
+        check(&parent, "read secrets/key", Deny);
+        check(&parent, "read sub/secrets/key", Allow);
+        // In a repository inside of it, and in a directory elsewhere.
+        let nested = at(parent.child(rules("allow * *")), &["/r/src/nested"]);
+        check(&nested, "read /r/secrets/key", Deny);
+        check(&nested, "read secrets/key", Allow);
+        check(&nested, "edit a", Allow);
+        check(&nested, "edit /r/a", Deny);
+        let inside = at(parent.child(rules("allow * *")), &["/r/secrets"]);
+        check(&inside, "read key", Deny);
+        let elsewhere = at(parent.child(rules("allow * *")), &["/other"]);
+        check(&elsewhere, "read secrets/key", Allow);
+        check(&elsewhere, "read /r/secrets/key", Deny);
+        check(&at(elsewhere.child(rules("allow * *")), &["/r/secrets"]), "read key", Deny);
+        // A second checkout is the same project, wherever it lies, and so is the first one seen from there.
+        for tree in ["/trees/a", "/r/.convoke/worktrees/a"] {
+            let own = at(root("allow * *\ndeny read secrets/*"), &[tree, "/r"]);
+            check(&own, "read secrets/key", Deny);
+            check(&own, "read /r/secrets/key", Deny);
+            check(&own, "read /r/other", Allow);
+            let child = at(parent.child(rules("allow * *")), &[tree, "/r"]);
+            check(&child, "read secrets/key", Deny);
+            check(&child, "read /r/secrets/key", Deny);
+            check(&child, "edit src/a", Allow);
+            check(&child, "edit a", Deny);
+            let sibling = at(child.child(rules("allow * *")), &["/trees/b", "/r"]);
+            check(&sibling, "read secrets/key", Deny);
+            check(&sibling, &format!("read {tree}/secrets/key"), Deny);
+        }
     }
 
     #[test]

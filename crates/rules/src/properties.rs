@@ -32,7 +32,7 @@ fn set() -> impl Strategy<Value = Vec<Rule>> {
 
 fn policy() -> impl Strategy<Value = Policy> {
     let sets = || prop::collection::vec(set(), 0..3);
-    (set(), sets(), sets()).prop_map(|(own, denies, ancestors)| Policy { own, denies, ancestors })
+    (set(), sets(), sets()).prop_map(|(own, denies, ancestors)| Policy { own, denies, ancestors, ..Policy::default() })
 }
 
 /// A permission and what it is wanted for, opaque shell commands among them.

@@ -4,10 +4,10 @@
 //! setting holds for old sessions too. What parents could do is kept, since it must never grow.
 
 use crate::agents::{Agents, Profile};
-use crate::settings::project;
+use crate::settings::{Place, project};
 use proto::{Action, Rule, Worktree};
-use rules::Policy;
 use rules::mode::Mode;
+use rules::{Anchors, Policy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tools::sandbox::Reach;
@@ -42,6 +42,14 @@ pub(crate) struct Grant {
     pub rules: Vec<Rule>,
     /// The rules of every session above, as of the spawn.
     pub ancestors: Vec<Vec<Rule>>,
+    /// For which projects those were written, by index ([`rules::Anchors`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<Vec<PathBuf>>,
+    /// The project that the session began in, and the main checkout of its repository where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub main: Option<PathBuf>,
     /// The permission mode.
     pub mode: Mode,
     /// It was started inside a sandbox, or below a session that was: for good, whatever the settings say later.
@@ -91,11 +99,9 @@ impl Grant {
         // A grant that cannot be read grants nothing.
         serde_json::from_str(text).unwrap_or_else(|_| Self {
             rules: vec![Rule::new("*", "*", Action::Deny)],
-            ancestors: Vec::new(),
-            mode: Mode::Ask,
             sandboxed: true,
             reach: Some(Reach::LOOKING),
-            apart: None,
+            ..Self::default()
         })
     }
 
@@ -111,17 +117,27 @@ impl Grant {
         self.reach.map_or(own, |above| own.within(above))
     }
 
-    /// All that decides what the session may do while it runs as `profile`.
-    pub(crate) fn policy(&self, profile: &Profile, agents: &Agents) -> Policy {
+    /// The same for a session that begins in this place.
+    pub(crate) fn beginning(self, place: Place) -> Self {
+        Self { project: Some(place.project), main: place.main, ..self }
+    }
+
+    /// All that decides what the session may do while it runs as `profile`, in a project with these checkouts.
+    pub(crate) fn policy(&self, profile: &Profile, agents: &Agents, roots: Vec<PathBuf>) -> Policy {
         let mut own = profile.rules.clone();
         own.extend(self.rules.iter().cloned());
         let (all, one) = (agents.ceilings(), &profile.ceilings);
         let managed = [&all.managed, &one.managed].into_iter().filter(|rules| !rules.is_empty());
         let denies = std::iter::once(&all.user).chain(managed).cloned().collect();
-        let narrowing = [&all.narrowing, &one.narrowing].into_iter().filter(|rules| !rules.is_empty());
-        let narrowing = narrowing.map(|rules| narrowed(rules)).chain(self.mode.ceiling());
-        let ancestors = self.ancestors.iter().cloned().chain(narrowing).collect();
-        Policy { own, denies, ancestors }
+        let narrowing = [&all.narrowing, &one.narrowing, &agents.main, &profile.main];
+        let narrowing = narrowing.into_iter().filter(|rules| !rules.is_empty()).map(|rules| narrowed(rules));
+        let ancestors: Vec<Vec<Rule>> = self.ancestors.iter().cloned().chain(narrowing).collect();
+        let mut anchors = Anchors { ancestors: self.anchors.clone(), here: roots };
+        anchors.ancestors.resize(ancestors.len(), anchors.here.clone());
+        // What a mode says of elsewhere it says of other checkouts, too.
+        anchors.ancestors.push(anchors.here.iter().take(1).cloned().collect());
+        let ancestors = ancestors.into_iter().chain(self.mode.ceiling()).collect();
+        Policy { own, denies, ancestors, anchors }
     }
 
     /// For a child that runs as `profile` below a session with `policy`: without the tools that children do not get,
@@ -152,7 +168,8 @@ impl Grant {
                     .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
             );
         }
-        Self { rules, ancestors: policy.child(Vec::new()).ancestors, ..Self::default() }
+        let Policy { ancestors, anchors, .. } = policy.child(Vec::new());
+        Self { rules, ancestors, anchors: anchors.ancestors, ..Self::default() }
     }
 }
 

@@ -48,6 +48,6 @@ pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
-pub use settings::{Fixed, Here, Settings, project};
+pub use settings::{Fixed, Here, Place, Settings};
 
 pub(crate) use clock::{now, steady};

@@ -15,7 +15,7 @@ impl Runtime {
     /// Changes a session: from its next step on it runs as that. The same `once` again changes nothing.
     pub async fn patch(&self, session: &SessionId, change: Switch, once: Option<&str>) -> Result<Session, Error> {
         let row = self.inner.session(session).await?;
-        let here = self.inner.here(&row.cwd);
+        let here = self.inner.here(&row);
         if let Some(agent) = &change.agent {
             visible(&here.agents, agent)?;
         }

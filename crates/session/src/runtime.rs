@@ -18,7 +18,7 @@ use crate::jobs::Jobs;
 use crate::mention;
 use crate::now;
 use crate::registry::{Handle, Registry};
-use crate::settings::{Here, Settings};
+use crate::settings::{Here, Place, Settings};
 use crate::slots::Slots;
 use crate::waiters::Waiters;
 use futures_util::FutureExt;
@@ -331,9 +331,11 @@ impl Runtime {
                     return Ok((found, false));
                 }
                 let cwd = directory(cwd)?;
-                let here = self.inner.settings.fresh(Path::new(&cwd))?;
+                let place = Place::found(Path::new(&cwd));
+                let here = self.inner.settings.fresh(&place)?;
                 let profile = here.agents.get(agent)?;
-                let (id, grant) = (SessionId::new(), Grant { mode: mode(None, &here)?, ..Grant::default() });
+                let grant = Grant { mode: mode(None, &here)?, ..Grant::default() };
+                let (id, grant) = (SessionId::new(), grant.beginning(place));
                 Ok((new_row(id, &key, &profile.name, cwd, &grant), true))
             }
         }
@@ -342,7 +344,7 @@ impl Runtime {
     /// The text with its mentions: subagents become subtasks, a primary agent takes the session over.
     fn body(&self, prompt: &NewPrompt, files: Vec<InputPart>, run: &RunId, row: &Session) -> Result<Body, Error> {
         let dir = Path::new(&row.cwd);
-        let here = self.inner.settings.fresh(dir)?;
+        let here = self.inner.settings.fresh(&Place::of(row))?;
         let agents = &here.agents;
         if let Some(compact) = crate::compaction::asked(&prompt.text) {
             let allotted = Some(crate::budget::limits(&self.inner.limits));
@@ -406,7 +408,8 @@ impl Runtime {
 
     fn row(&self, new: &NewSession) -> Result<Session, Error> {
         let cwd = directory(&new.cwd)?;
-        let here = self.inner.settings.fresh(Path::new(&cwd))?;
+        let place = Place::found(Path::new(&cwd));
+        let here = self.inner.settings.fresh(&place)?;
         let agents = &here.agents;
         let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
         let usual = || profile.model_or(|| here.default_model.clone());
@@ -414,8 +417,8 @@ impl Runtime {
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let mode = mode(new.mode.as_deref(), &here)?;
-        let grant = Grant { rules: new.permission.clone(), mode, ..Grant::default() };
-        let mut row = new_row(id, &key, &profile.name, directory(&new.cwd)?, &grant);
+        let grant = Grant { rules: new.permission.clone(), mode, ..Grant::default() }.beginning(place);
+        let mut row = new_row(id, &key, &profile.name, cwd, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
         row.model.clone_from(&new.model);
@@ -940,7 +943,7 @@ impl Inner {
     /// Whether a session is held to what it starts (S3): it was started so, or its agent is. Its owner counts as well as
     /// what it runs as now, since switching must not widen anything.
     pub(crate) fn is_sandboxed(&self, session: &Session) -> bool {
-        let here = self.here(&session.cwd);
+        let here = self.here(session);
         let isolated =
             |agent: &str| here.agents.get(agent).ok().and_then(|profile| profile.isolated).unwrap_or(self.isolated);
         isolated(&session.owner) || isolated(&session.agent) || Grant::read(&session.policy).sandboxed
@@ -953,20 +956,24 @@ impl Inner {
     /// The session's own choice, then the agent's, then the configured one.
     pub(crate) fn model_for(&self, session: &Session, agent: &str) -> String {
         proto::model::chosen(session.model.as_deref(), || {
-            let here = self.here(&session.cwd);
+            let here = self.here(session);
             let usual = || here.default_model.clone();
             here.agents.get(agent).map_or_else(|_| usual(), |profile| profile.model_or(usual))
         })
     }
 
-    /// What holds in a directory. Where it cannot be known any more, nothing is allowed.
-    pub(crate) fn here(&self, directory: &str) -> Arc<Here> {
-        self.settings.at(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    /// What holds where a session works. Where it cannot be known any more, nothing is allowed.
+    pub(crate) fn here(&self, session: &Session) -> Arc<Here> {
+        self.here_at(&Place::of(session))
+    }
+
+    pub(crate) fn here_at(&self, place: &Place) -> Arc<Here> {
+        self.settings.at(place).unwrap_or_else(|error| self.closed(&error))
     }
 
     /// The same after a look whether a file has changed.
-    pub(crate) fn fresh(&self, directory: &str) -> Arc<Here> {
-        self.settings.fresh(Path::new(directory)).unwrap_or_else(|error| self.closed(&error))
+    pub(crate) fn fresh(&self, session: &Session) -> Arc<Here> {
+        self.settings.fresh(&Place::of(session)).unwrap_or_else(|error| self.closed(&error))
     }
 
     fn closed(&self, error: &Error) -> Arc<Here> {

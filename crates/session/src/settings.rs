@@ -2,10 +2,12 @@
 //! file has changed; who reads them stands behind a door.
 
 use crate::agents::Agents;
+use crate::grant::Grant;
 use config::{Always, Instructions, Loaded};
 use proto::{Action, Error, Rule};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use store::Session;
 
 /// What holds in one directory.
 #[derive(Clone)]
@@ -23,11 +25,11 @@ pub trait Settings: Send + Sync {
     /// What holds in no directory in particular.
     fn global(&self) -> Arc<Here>;
 
-    /// What holds in a directory, as last read. Settings that cannot be read are an error that names file and line.
-    fn at(&self, directory: &Path) -> Result<Arc<Here>, Error>;
+    /// What holds in a place, as last read. Settings that cannot be read are an error that names file and line.
+    fn at(&self, place: &Place) -> Result<Arc<Here>, Error>;
 
     /// The same, after a look whether a file has changed: for the start of something new.
-    fn fresh(&self, directory: &Path) -> Result<Arc<Here>, Error>;
+    fn fresh(&self, place: &Place) -> Result<Arc<Here>, Error>;
 
     /// What a person answered with "always", in every project.
     fn always(&self) -> Vec<Always>;
@@ -49,8 +51,67 @@ pub trait Settings: Send + Sync {
     }
 }
 
+/// Where a session works. Its project is what it was when the session began, or the worktree it went into: no file that
+/// comes or goes makes it another, so that rules go on to mean what they were written for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub dir: PathBuf,
+    /// The root of the project.
+    pub project: PathBuf,
+    /// The main checkout, where the project is another one of the same repository: its rules hold here too.
+    pub main: Option<PathBuf>,
+}
+
+impl Place {
+    /// Where a directory is now, for what begins there.
+    pub fn found(dir: &Path) -> Self {
+        let project = project(dir);
+        let main = main_checkout(&project);
+        Self { dir: dir.to_owned(), project, main }
+    }
+
+    pub(crate) fn of(row: &Session) -> Self {
+        let (dir, grant) = (PathBuf::from(&row.cwd), Grant::read(&row.policy));
+        if let Some(worktree) = row.worktree.as_ref().filter(|worktree| dir.starts_with(&worktree.path)) {
+            let project = PathBuf::from(&worktree.path);
+            let made_in = || crate::settings::project(Path::new(&worktree.original_cwd));
+            let main = grant.main.or(grant.project).unwrap_or_else(made_in);
+            return Self { main: Some(main).filter(|main| *main != project), dir, project };
+        }
+        match grant.project.filter(|project| dir.starts_with(project)) {
+            Some(project) => Self { dir, project, main: grant.main },
+            None => Self::found(&dir),
+        }
+    }
+
+    /// The checkouts that count as one project, its own first.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        std::iter::once(&self.project).chain(&self.main).cloned().collect()
+    }
+}
+
+/// No link of git's is longer.
+const LONGEST_LINK: u64 = 16 * 1024;
+
+/// The main checkout of the repository that a linked one belongs to. The link must be known on the other side, as git
+/// itself wants it.
+fn main_checkout(project: &Path) -> Option<PathBuf> {
+    let text = |path: &Path| -> Option<String> {
+        let found = std::fs::symlink_metadata(path).ok()?;
+        let fits = found.is_file() && found.len() <= LONGEST_LINK;
+        fits.then(|| std::fs::read_to_string(path).ok()).flatten()
+    };
+    let link = project.join(".git");
+    let own = project.join(text(&link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let back = own.join(text(&own.join("gitdir"))?.trim_end()).canonicalize().ok()?;
+    let common = own.join(text(&own.join("commondir"))?.trim_end()).canonicalize().ok()?;
+    let belongs = back == link.canonicalize().ok()? && own.parent()? == common.join("worktrees");
+    let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"))?;
+    belongs.then(|| main.to_owned())
+}
+
 /// The repository that holds a directory, or the directory itself.
-pub fn project(directory: &Path) -> PathBuf {
+pub(crate) fn project(directory: &Path) -> PathBuf {
     directory.ancestors().find(|above| above.join(".git").exists()).unwrap_or(directory).to_owned()
 }
 
@@ -110,11 +171,11 @@ impl Settings for Fixed {
         self.0.clone()
     }
 
-    fn at(&self, _: &Path) -> Result<Arc<Here>, Error> {
+    fn at(&self, _: &Place) -> Result<Arc<Here>, Error> {
         Ok(self.0.clone())
     }
 
-    fn fresh(&self, _: &Path) -> Result<Arc<Here>, Error> {
+    fn fresh(&self, _: &Place) -> Result<Arc<Here>, Error> {
         Ok(self.0.clone())
     }
 

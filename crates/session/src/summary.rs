@@ -19,7 +19,7 @@ impl Runtime {
     pub async fn summary(&self, session: &SessionId) -> Result<SummaryOutput, Error> {
         let rt = &self.inner;
         let row = rt.session(session).await?;
-        let here = rt.here(&row.cwd);
+        let here = rt.here(&row);
         let profile = here.agents.get(AGENT).map_err(|_| {
             Error::new(Code::Unavailable, "the agent `summary` is switched off").hint("allow it in `agent.summary`")
         })?;

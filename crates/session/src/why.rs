@@ -5,7 +5,7 @@ use crate::agents::permissions;
 use crate::doors::new_row;
 use crate::grant::Grant;
 use crate::runtime::{Runtime, directory};
-use crate::settings::{Settings, project};
+use crate::settings::{Place, Settings};
 use config::{Always, Layer, Loaded, Placed};
 use proto::methods::{ToolsInput, ToolsOutput, WhyInput, WhyOrigin, WhyOutput, WhyPart};
 use proto::{Action, AgentId, Code, Error, Key, Rule, SessionId};
@@ -37,9 +37,8 @@ impl Runtime {
     /// What would be decided, by which rule, and where that rule stands.
     pub async fn why(&self, input: &WhyInput) -> Result<WhyOutput, Error> {
         let (session, agent, cwd) = (input.session.as_deref(), input.agent.as_deref(), input.cwd.as_deref());
-        let (row, role) = self.role(Whom { session, agent, cwd }).await?;
-        let project = project(Path::new(&row.cwd));
-        let kept = self.settings().always().into_iter().filter(|kept| kept.project == project);
+        let (_, role) = self.role(Whom { session, agent, cwd }).await?;
+        let kept = self.settings().always().into_iter().filter(|kept| kept.project == role.inside().worktree);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
         let permission = permission(&input.tool)?;
         let inside = role.inside();
@@ -54,12 +53,13 @@ impl Runtime {
             (Some(session), None) => self.inner().find(session, None).await?,
             (None, agent) => {
                 let cwd = whom.cwd.map_or_else(|| Ok("/".to_owned()), directory)?;
-                let here = self.settings().fresh(Path::new(&cwd))?;
+                let place = Place::found(Path::new(&cwd));
+                let here = self.settings().fresh(&place)?;
                 let agent = here.agents.get(agent.unwrap_or(here.agents.default_agent()))?.name.clone();
                 let id = SessionId::new();
                 let key = Key::chat(&AgentId::parse(&agent)?, &id);
                 let mode = crate::runtime::mode(None, &here)?;
-                new_row(id, &key, &agent, cwd, &Grant { mode, ..Grant::default() })
+                new_row(id, &key, &agent, cwd, &Grant { mode, ..Grant::default() }.beginning(place))
             }
         };
         let role = Role::new(self.inner(), &row, &row.agent);

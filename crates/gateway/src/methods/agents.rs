@@ -10,7 +10,10 @@ impl Gateway {
     /// What holds in a directory, or everywhere.
     pub(crate) fn here(&self, directory: Option<&str>) -> Result<Arc<session::Here>, Error> {
         let settings = self.runtime.settings();
-        directory.map_or_else(|| Ok(settings.global()), |directory| settings.fresh(Path::new(directory)))
+        directory.map_or_else(
+            || Ok(settings.global()),
+            |directory| settings.fresh(&session::Place::found(Path::new(directory))),
+        )
     }
 }
 

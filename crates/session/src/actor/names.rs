@@ -17,7 +17,12 @@ pub(super) fn others(policy: &Policy, worktree: &Path, permission: &str, pattern
     places.sort();
     places.dedup();
     let mut found = Vec::new();
-    for named in places.iter().map(|place| worktree.join(place)).filter(|named| !path.starts_with(named)) {
+    let mut roots = policy.anchors.roots();
+    if !roots.contains(&worktree) {
+        roots.push(worktree);
+    }
+    let named = roots.iter().flat_map(|root| places.iter().map(move |place| root.join(place)));
+    for named in named.filter(|named| !path.starts_with(named)) {
         let Some(known) = identity(&named) else { continue };
         let mut at = Some(path.as_path());
         while let Some(here) = at {

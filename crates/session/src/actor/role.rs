@@ -5,13 +5,13 @@ use crate::agents::Profile;
 use crate::grant::{Apart, Grant};
 use crate::hooks::Hooks;
 use crate::runtime::Inner;
-use crate::settings::{Here, project};
+use crate::settings::{Here, Place};
 use crate::toolbox::{Deferral, SEARCH, Toolbox};
 use proto::methods::ToolInfo;
 use proto::{Action, Rule};
 use rules::Policy;
 use rules::mode::Mode;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
 use tools::files::Inside;
@@ -49,8 +49,11 @@ impl Role {
     /// Whether a file is one of this program's own: nobody who works here has any business there, whatever rules say.
     pub(crate) fn is_ours(&self, permission: &str, pattern: &str) -> bool {
         let is_file = matches!(permission, "read" | "edit" | "list");
-        let path = self.worktree.join(pattern);
-        is_file && self.private.iter().any(|private| path.starts_with(private)) && !path.starts_with(&self.outputs)
+        is_file && self.is_private(&self.worktree.join(pattern))
+    }
+
+    pub(super) fn is_private(&self, path: &Path) -> bool {
+        self.private.iter().any(|private| path.starts_with(private)) && !path.starts_with(&self.outputs)
     }
 
     /// Whether a change would be one to a checkout that this session was put apart from.
@@ -61,11 +64,12 @@ impl Role {
 
     /// An agent that is gone from the configuration falls back to the default one.
     pub(crate) fn new(rt: &Inner, row: &Session, agent: &str) -> Self {
-        let here = rt.here(&row.cwd);
+        let place = Place::of(row);
+        let here = rt.here_at(&place);
         let profile = here.agents.get(agent).or_else(|_| here.agents.get(here.agents.default_agent()));
         let profile = profile.expect("the default agent exists").clone();
         let grant = Grant::read(&row.policy);
-        let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents));
+        let (mode, policy) = (grant.mode, grant.policy(&profile, &here.agents, place.roots()));
         let reach = grant.reach(&profile, here.loaded.config.sandbox.held);
         let may_start =
             |agent: &Profile| agent.can_be_child() && policy.judge("task", &agent.name).action != Action::Deny;
@@ -83,11 +87,12 @@ impl Role {
         let context = || here.model(&rt.model_for(row, &profile.name)).map_or(0, |(_, model)| model.context);
         let deferral = Deferral { search: rt.search, forking: row.fork.is_none(), context: &context };
         let toolbox = Arc::new(Toolbox::new(tools, audience, &deferral));
-        let dir = PathBuf::from(&row.cwd);
         let sandboxed = rt.is_sandboxed(row);
-        let (worktree, policy) = (project(&dir), Arc::new(policy));
-        // A project of somebody who keeps it there is no secret of ours.
-        let private = rt.private.iter().filter(|private| !worktree.starts_with(private)).cloned().collect();
+        let (dir, worktree, policy) = (place.dir, place.project, Arc::new(policy));
+        // A project of somebody who keeps it there is no secret of ours; a child that was sent there is no such project.
+        let began = grant.anchors.first().and_then(|roots| roots.first()).unwrap_or(&worktree);
+        let kept_there = |private: &PathBuf| worktree.starts_with(private) && began.starts_with(private);
+        let private = rt.private.iter().filter(|private| !kept_there(private)).cloned().collect();
         let outputs = rt.outputs_of(&row.root);
         let hooks = rt.hooks.of(&here.loaded.config.hooks);
         let apart = grant.apart;

@@ -84,7 +84,7 @@ impl Actor {
         let mut batch = Batch::default();
         // Settings that were changed count from the next run on. A child works within its parent's.
         let looks = current.is_none() && self.row.parent.is_none();
-        let changed = looks && !Arc::ptr_eq(&self.rt.fresh(&self.row.cwd), &self.role.here);
+        let changed = looks && !Arc::ptr_eq(&self.rt.fresh(&self.row), &self.role.here);
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
             let mut input = self.input(&mut batch.row, &letter, &run);
@@ -146,7 +146,7 @@ impl Actor {
             | Body::Undo(_) => Prompt::default(),
         };
         let (shutdown, compact, purse) = (prompt.shutdown.clone(), prompt.compact.clone(), paid_by(&letter.body));
-        let asked = prompt.agent.filter(|agent| self.rt.here(&self.row.cwd).agents.get(agent).is_ok());
+        let asked = prompt.agent.filter(|agent| self.rt.here(&self.row).agents.get(agent).is_ok());
         if let Some(agent) = asked.as_ref().filter(|agent| **agent != self.row.agent) {
             row.agent = Some(agent.clone());
         }

@@ -166,6 +166,7 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         rules: all,
         tools: Vec::new(),
         ceilings: config::Ceilings::default(),
+        main: Vec::new(),
         isolated: None,
         looks: builtin.looks,
         held: config::Held::default(),

@@ -33,6 +33,8 @@ pub struct Profile {
     pub tools: Vec<(String, bool)>,
     /// What of its rules nothing lifts: the administrator's, and those of a repository that is not trusted.
     pub ceilings: Ceilings,
+    /// Those of the main checkout, where another one is worked in.
+    pub(crate) main: Vec<Rule>,
     /// Its sessions reach nothing but what they start; unset, the settings for all say.
     pub isolated: Option<bool>,
     /// It only looks, and its commands are held to that unless its own settings say otherwise.
@@ -124,6 +126,8 @@ pub struct Agents {
     default: String,
     /// Rules for all agents that nothing below can lift.
     ceilings: Ceilings,
+    /// Those of the main checkout, where another one is worked in: the stricter answer counts.
+    pub(crate) main: Vec<Rule>,
 }
 
 impl Agents {
@@ -145,12 +149,23 @@ impl Agents {
         }
         let default = default_of(&profiles, default_agent, config)?;
         let ceilings = Ceilings { user: user_rules.clone(), ..Ceilings::default() };
-        Ok(Self { profiles, default, ceilings })
+        Ok(Self { profiles, default, ceilings, main: Vec::new() })
     }
 
     /// The same agents below these ceilings instead of the user's rules alone.
     pub fn under(mut self, ceilings: &Ceilings) -> Self {
         self.ceilings = expanded(ceilings);
+        self
+    }
+
+    /// The same agents in a second checkout of a repository whose main one has these rules, for all and for each.
+    pub fn beside(mut self, all: &[Rule], each: &BTreeMap<String, Vec<Rule>>) -> Self {
+        self.main = tools::groups::expand_rules(all);
+        for (name, rules) in each {
+            if let Some(profile) = self.profiles.get_mut(name) {
+                profile.main = tools::groups::expand_rules(rules);
+            }
+        }
         self
     }
 
@@ -192,7 +207,7 @@ impl Agents {
 
     /// What a new session may do that runs as an agent.
     pub fn policy(&self, agent: &str) -> Result<rules::Policy, Error> {
-        Ok(crate::grant::Grant::default().policy(self.get(agent)?, self))
+        Ok(crate::grant::Grant::default().policy(self.get(agent)?, self, Vec::new()))
     }
 
     /// Agents a mention may call.

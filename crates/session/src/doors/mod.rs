@@ -126,7 +126,7 @@ impl tools::Directory for Doors {
 
     fn agents(&self) -> Vec<AgentRow> {
         let allowed = |name: &str| self.caller.policy.judge("task", name).action != Action::Deny;
-        let here = self.rt.here(&self.caller.row.cwd);
+        let here = self.rt.here(&self.caller.row);
         let agents = here.agents.list().filter(|agent| !agent.hidden && allowed(&agent.name));
         agents.map(crate::agents::Profile::row).collect()
     }

@@ -101,7 +101,7 @@ impl Office for Doors {
 impl Doors {
     /// Lets hooks read a message before it is sent: they may change its text or say no.
     async fn hooked(&self, to: &str, text: &str) -> Result<Option<String>, Error> {
-        let hooks = self.rt.hooks.of(&self.rt.here(&self.caller.row.cwd).loaded.config.hooks);
+        let hooks = self.rt.hooks.of(&self.rt.here(&self.caller.row).loaded.config.hooks);
         if !hooks.hear(On::MessageSent, to) {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use crate::budget::{self, Budget};
 use crate::grant::{Apart, Grant};
 use crate::now;
 use crate::runtime::{Inner, directory};
-use crate::settings::Here;
+use crate::settings::{Here, Place};
 use async_trait::async_trait;
 use proto::letter::{Allotment, Prompt, Provenance, Purse, Report, Sender};
 use proto::{Action, AgentId, Body, CallId, Class, Code, Error, Key, Letter, LetterId, RunId, SessionId, Status};
@@ -81,7 +81,7 @@ impl Spawner for Doors {
 impl Inner {
     /// Checks a request in the order of the contract (S8) and prepares the child.
     pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
-        let here = self.settings.at(Path::new(&order.parent.cwd))?;
+        let here = self.settings.at(&Place::of(order.parent))?;
         let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
         if request.model.is_some() {
             here.model(&model_of(&order, &request, profile))?;
@@ -260,6 +260,14 @@ impl Inner {
             let why = format!("this session is isolated in a worktree, so nothing it starts works in `{cwd}`");
             return Err(Error::new(Code::Denied, why).hint("leave `cwd` out"));
         }
+        // Whoever works in the same project goes on in it; elsewhere, what is there decides, below the rules of this one.
+        let above = Place::of(parent);
+        let place = if cwd == parent.cwd {
+            above
+        } else {
+            Some(Place::found(Path::new(&cwd))).filter(|found| found.project != above.project).unwrap_or(above)
+        };
+        let grant = grant.beginning(place);
         Ok(Session {
             parent: Some(parent.id.clone()),
             root: parent.root.clone(),

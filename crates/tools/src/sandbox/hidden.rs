@@ -64,6 +64,10 @@ impl<'r> Hiding<'r> {
         let named = self.read.patterns().filter_map(rules::place).map(Path::new);
         let elsewhere = named.filter(|start| start.is_absolute() && !start.starts_with(worktree));
         let mut starts: Vec<PathBuf> = elsewhere.map(Path::to_owned).collect();
+        if !self.read.is_empty() {
+            let others = self.read.roots().into_iter().filter(|root| !root.starts_with(worktree));
+            starts.extend(others.map(Path::to_owned));
+        }
         starts.push(worktree.to_owned());
         starts.sort();
         starts.dedup();
@@ -91,7 +95,9 @@ impl<'r> Hiding<'r> {
     /// Checkouts of other sessions come and go all the time. A fresh one has only files that are in git, which everybody
     /// can read there; so they are looked through only where somebody denied files.
     fn passes_by(&self, dir: &Path, worktree: &Path) -> bool {
-        !self.is_strict() && dir.strip_prefix(worktree).is_ok_and(|below| below == Path::new(".convoke/worktrees"))
+        let roots = self.read.roots();
+        let mut roots = roots.into_iter().chain([worktree]);
+        !self.is_strict() && roots.any(|root| dir.strip_prefix(root) == Ok(Path::new(".convoke/worktrees")))
     }
 
     fn read(&self, path: &Path, worktree: &Path) -> Folder {
@@ -118,7 +124,8 @@ impl<'r> Hiding<'r> {
             let linked = kind.map_or(true, |kind| kind.is_symlink());
             self.hide(&path, linked, worktree, &mut folder);
             let name = || files::relative(&path, worktree);
-            if !kept && !linked && !self.edit.is_empty() && self.edit.holds(&name()) {
+            let inside = path.starts_with(worktree);
+            if inside && !kept && !linked && !self.edit.is_empty() && self.edit.holds(&name()) {
                 let leans = self.edit.leans_on_folders(&name());
                 folder.kept.push(Held { path, leans });
             }

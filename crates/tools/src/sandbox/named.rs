@@ -1,6 +1,7 @@
 //! Which files rules of one permission speak of by name, and what their verdict hangs on.
 
 use proto::{Action, Rule};
+use std::path::Path;
 
 /// What rules say about one permission that is not about everything: a rule for `*` speaks of the tool and not of files.
 pub(super) struct Named<'r> {
@@ -11,6 +12,8 @@ pub(super) struct Named<'r> {
     rules: Vec<&'r Rule>,
     /// Those that may take files out again.
     exceptions: Vec<&'r Rule>,
+    /// All rules were written for one checkout, in which a file has one name.
+    one_name: bool,
 }
 
 impl<'r> Named<'r> {
@@ -18,7 +21,8 @@ impl<'r> Named<'r> {
         let sets = policy.ancestors.iter().chain(&policy.denies).chain([&policy.own]);
         let narrow = sets.flatten().filter(|rule| is_narrow(rule) && rules::matches(&rule.permission, permission));
         let (rules, exceptions) = narrow.partition(|rule| rule.action <= mildest);
-        Self { policy, permission, mildest, rules, exceptions }
+        let one_name = policy.anchors.roots().len() < 2;
+        Self { policy, permission, mildest, rules, exceptions, one_name }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -28,6 +32,11 @@ impl<'r> Named<'r> {
     /// Somebody denied files by name, and relies on it.
     pub(super) fn is_strict(&self) -> bool {
         self.rules.iter().any(|rule| rule.action == Action::Deny)
+    }
+
+    /// Where files may be that rules were written for.
+    pub(super) fn roots(&self) -> Vec<&'r Path> {
+        self.policy.anchors.roots()
     }
 
     pub(super) fn patterns(&self) -> impl Iterator<Item = &str> {
@@ -66,7 +75,12 @@ impl<'r> Named<'r> {
     /// The rule that holds it.
     fn verdict(&self, name: &str) -> Option<&'r Rule> {
         // Most files match none of these, and a verdict takes longer.
-        if !self.rules.iter().any(|rule| rules::matches(&rule.pattern, name)) {
+        let speaks = |name: &str| self.rules.iter().any(|rule| rules::matches(&rule.pattern, name));
+        let known = match self.one_name {
+            true => speaks(name),
+            false => self.policy.names(self.permission, name).iter().any(|name| speaks(name)),
+        };
+        if !known {
             return None;
         }
         let verdict = self.policy.judge(self.permission, name);
