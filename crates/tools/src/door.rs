@@ -337,6 +337,11 @@ impl Output {
 /// meets files nobody named.
 pub trait Leave: Send + Sync {
     fn has(&self, permission: &str, pattern: &str) -> bool;
+
+    /// Whether a file or folder is one of this program's own, which a search passes by without naming it.
+    fn is_private(&self, _: &Path) -> bool {
+        false
+    }
 }
 
 /// Leave for everything: where nothing is judged.

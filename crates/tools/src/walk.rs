@@ -1,12 +1,20 @@
 //! Walking a folder as the searching tools do: ignores respected, symlinks not followed.
 
+use crate::door::Leave;
 use ignore::{DirEntry, WalkBuilder};
 use std::path::Path;
+use std::sync::Arc;
 
-/// Entries below `root`, hidden ones too (`.github` matters), but nothing that is ignored and nothing of `.git` itself.
-pub(crate) fn walk(root: &Path) -> WalkBuilder {
+/// Entries below `root`, hidden ones too (`.github` matters), but nothing that is ignored, nothing of `.git` itself, and
+/// nothing of this program's own.
+pub(crate) fn walk(root: &Path, leave: &Arc<dyn Leave>) -> WalkBuilder {
+    let leave = leave.clone();
     let mut builder = WalkBuilder::new(root);
-    builder.hidden(false).follow_links(false).require_git(false).filter_entry(|entry| !is_git(entry));
+    builder
+        .hidden(false)
+        .follow_links(false)
+        .require_git(false)
+        .filter_entry(move |entry| !is_git(entry) && !leave.is_private(entry.path()));
     builder
 }
 

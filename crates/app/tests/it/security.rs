@@ -158,6 +158,166 @@ fn a_repository_puts_no_file_into_a_prompt_that_may_not_be_read() {
     }
 }
 
+/// A repository whose settings, which git does not know, deny one folder to be read and another to be changed.
+fn anchored(model: FakeModel) -> World {
+    let world = world(model, json!({ "permission": { "external_directory": "allow" } }));
+    let repo = &world.repo;
+    git(repo.path(), "init --quiet");
+    repo.write("secrets/key", "hunter2\n");
+    repo.write("locked/file", "as it was\n");
+    repo.write("sub/file", "nothing\n");
+    git(repo.path(), "add .");
+    git(repo.path(), "commit --quiet -m all");
+    repo.write(
+        "convoke.json",
+        r#"{ "permission": { "read": { "secrets/*": "deny" }, "edit": { "locked/*": "deny" } } }"#,
+    );
+    world
+}
+
+/// Everything an agent may try to get at what those settings deny, seen from a directory.
+fn tries(root: &Path, up: &str) -> Vec<(&'static str, Value)> {
+    let all = root.display().to_string();
+    let mut calls = Vec::new();
+    for at in [up.to_owned(), format!("{all}/")] {
+        calls.push(("read", json!({ "filePath": format!("{at}secrets/key") })));
+        calls.push(("grep", json!({ "pattern": "hunter", "path": format!("{at}secrets") })));
+        calls.push(("grep", json!({ "pattern": "hunter", "path": if at.is_empty() { "." } else { at.as_str() } })));
+        calls.push(("bash", json!({ "command": format!("cat {at}secrets/key") })));
+        calls.push(("write", json!({ "filePath": format!("{at}locked/file"), "content": "changed" })));
+        calls.push(("write", json!({ "filePath": format!("{at}locked/new"), "content": "changed" })));
+        calls.push(("edit", json!({ "filePath": format!("{at}locked/file"), "oldString": "was", "newString": "is" })));
+        calls.push(("bash", json!({ "command": format!("echo changed > {at}locked/file; echo x > {at}locked/new") })));
+    }
+    calls
+}
+
+#[track_caller]
+fn nothing_was_got(world: &World, trees: &[&Path]) {
+    let requests = world.model.requests();
+    assert!(requests.iter().any(|request| request.body().to_string().contains("secrets/key")), "it was tried");
+    for request in requests {
+        let results = request.lines().into_iter().filter(|line| line.role == "tool").map(|line| line.text);
+        let leaked: Vec<String> = results.filter(|text| text.contains("hunter2")).collect();
+        assert!(leaked.is_empty(), "{leaked:#?}");
+    }
+    for tree in trees {
+        assert_eq!(fs::read_to_string(tree.join("locked/file")).unwrap(), "as it was\n", "{}", tree.display());
+        assert!(!tree.join("locked/new").exists(), "{}", tree.display());
+    }
+}
+
+#[test]
+fn a_repository_that_is_made_inside_takes_no_rule_away() {
+    let calls: Arc<std::sync::OnceLock<Vec<(&str, Value)>>> = Arc::default();
+    let script = calls.clone();
+    let world = anchored(FakeModel::scripted(move |received| match received.last("user") {
+        Some(text) if text.contains("go on") => match script.get().and_then(|calls| calls.get(received.step())) {
+            Some((tool, input)) => Reply::calls([(*tool, input.clone())]),
+            None => Reply::text("done"),
+        },
+        _ => Reply::text("hello"),
+    }));
+    let root = world.repo.path().canonicalize().unwrap();
+    calls.set(tries(&root, "../")).unwrap();
+    let sub = root.join("sub");
+    let run =
+        |words: &[&str]| crate::Done::of(world.command(words.iter().copied()).current_dir(&sub).output().unwrap());
+    run(&["run", "--label", "it", "hello"]).code(0);
+    git(&sub, "init --quiet");
+    run(&["send", "it", "go on", "--wait", "60"]).code(0);
+    nothing_was_got(&world, &[&root]);
+}
+
+#[test]
+fn a_child_elsewhere_is_held_to_the_rules_of_the_project_it_was_started_in() {
+    let calls: Arc<std::sync::OnceLock<Vec<(&str, Value)>>> = Arc::default();
+    let script = calls.clone();
+    let world = anchored(FakeModel::scripted(move |received| {
+        let child =
+            received.body()["messages"][0]["content"].as_str().unwrap_or_default().contains("You were started by");
+        match (child, received.step()) {
+            (false, _) if received.last("tool").is_none() => {
+                let input =
+                    json!({ "task": "look around", "agentId": "general", "cwd": "sub", "runTimeoutSeconds": 60 });
+                Reply::calls([("sessions_spawn", input)])
+            }
+            (true, step) => match script.get().and_then(|calls| calls.get(step)) {
+                Some((tool, input)) => Reply::calls([(*tool, input.clone())]),
+                None => Reply::text("done"),
+            },
+            (false, _) => Reply::text("done"),
+        }
+    }));
+    let root = world.repo.path().canonicalize().unwrap();
+    calls.set(tries(&root, "../")).unwrap();
+    git(&root.join("sub"), "init --quiet");
+    world.convoke(["run", "hello"]).code(0);
+    nothing_was_got(&world, &[&root]);
+}
+
+#[test]
+fn a_worktree_is_held_to_the_rules_of_the_main_checkout() {
+    let calls: Arc<std::sync::OnceLock<Vec<(&str, Value)>>> = Arc::default();
+    let script = calls.clone();
+    let world = anchored(FakeModel::scripted(move |received| {
+        match script.get().and_then(|calls| calls.get(received.step())) {
+            Some((tool, input)) => Reply::calls([(*tool, input.clone())]),
+            None => Reply::text("done"),
+        }
+    }));
+    let root = world.repo.path().canonicalize().unwrap();
+    let mut all = vec![("enter_worktree", json!({ "name": "side" }))];
+    all.extend(tries(&root, ""));
+    all.push(("bash", json!({ "command": "echo fine > src-new; cat sub/file" })));
+    calls.set(all).unwrap();
+    world.convoke(["run", "hello"]).code(0);
+    let side = root.join(".convoke/worktrees/side");
+    assert!(side.join("src-new").is_file(), "what is allowed works: {:#?}", told(&world));
+    nothing_was_got(&world, &[&root, &side]);
+}
+
+#[test]
+fn no_search_names_what_is_in_the_programs_own_directories() {
+    let config = "convoke.json*";
+    let world = world(
+        obeys(vec![
+            ("glob", json!({ "pattern": "**/*" })),
+            ("glob", json!({ "pattern": config, "path": "home" })),
+            ("glob", json!({ "pattern": "state/*", "path": "home" })),
+            ("glob", json!({ "pattern": "*", "path": "home/state" })),
+            ("list", json!({})),
+            ("list", json!({ "path": "home" })),
+            ("list", json!({ "path": "home/config" })),
+            ("grep", json!({ "pattern": "." })),
+            ("grep", json!({ "pattern": ".", "path": "home" })),
+            ("grep", json!({ "pattern": ".", "path": "home/config" })),
+        ]),
+        json!({ "permission": { "external_directory": "allow" } }),
+    );
+    // The project is the directory that holds the home, and the home goes by another name besides.
+    let above = world.home.path().parent().unwrap().canonicalize().unwrap();
+    let project = tempfile::tempdir_in(&above).unwrap();
+    symlink(world.home.path(), project.path().join("home")).unwrap();
+    fs::write(project.path().join("plain.txt"), "plain").unwrap();
+    let mut command = world.command(["run", "look"]);
+    crate::Done::of(command.current_dir(project.path()).output().unwrap()).code(0);
+    let all = told(&world);
+    assert!(all[0].contains("plain.txt") && all[4].contains("plain.txt"), "{all:#?}");
+    for told in &all {
+        for name in ["convoke.jsonc", "convoke.json", "sessions.db", "auth.json", "lock"] {
+            assert!(!told.contains(name), "{name}: {told}");
+        }
+    }
+    let mut command = world.command(["run", "look"]);
+    crate::Done::of(command.current_dir(world.home.path()).output().unwrap()).code(0);
+    for told in told(&world) {
+        for name in ["convoke.json", ".db", "auth.json", "state/lock"] {
+            assert!(!told.contains(name), "{name}: {told}");
+        }
+    }
+}
+
 #[test]
 fn t26_a_file_that_is_denied_is_denied_by_every_name() {
     let secret = tempfile::tempdir().unwrap();

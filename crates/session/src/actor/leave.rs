@@ -3,6 +3,7 @@
 use super::role::Role;
 use crate::runtime::Inner;
 use proto::{Action, Rule};
+use std::path::Path;
 use std::sync::Arc;
 use store::Ask;
 use tools::Access;
@@ -24,6 +25,10 @@ impl tools::door::Leave for Leave {
                     || was_allowed(&self.rt, &self.role, &Access::new(permission, pattern))
             }
         }
+    }
+
+    fn is_private(&self, path: &Path) -> bool {
+        self.role.is_private(path)
     }
 }
 

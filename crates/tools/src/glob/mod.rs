@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::{pattern, walk};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
@@ -11,6 +12,7 @@ use globset::GlobMatcher;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
@@ -64,19 +66,27 @@ impl Tool for Glob {
         }
         files::permitted(files::outside(&root, Purpose::Read, cx).as_slice(), cx)?;
         let matcher = pattern(&text).map_err(|error| Error::tell(format!("bad pattern: {error}")))?;
-        let cancel = cx.cancel.clone();
-        let found = files::blocking("glob", move || find(&root, &matcher, &cancel)).await?;
+        let (cancel, leave) = (cx.cancel.clone(), cx.leave.clone());
+        let found = files::blocking("glob", move || find(&root, &matcher, &leave, &cancel)).await?;
         Ok(Output::text(output::cut(found, cx).await))
     }
 }
 
-fn find(root: &Path, matcher: &GlobMatcher, cancel: &CancellationToken) -> Result<String, Error> {
+fn find(
+    root: &Path,
+    matcher: &GlobMatcher,
+    leave: &Arc<dyn Leave>,
+    cancel: &CancellationToken,
+) -> Result<String, Error> {
     std::fs::metadata(root).map_err(|error| files::missing(root, &error))?;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut total = 0_usize;
-    for entry in walk(root).build().flatten() {
+    for entry in walk(root, leave).build().flatten() {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
+        }
+        if leave.is_private(entry.path()) {
+            continue;
         }
         let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
         if entry.file_type().is_none_or(|kind| kind.is_dir()) || !matcher.is_match(below) {

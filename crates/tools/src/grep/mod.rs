@@ -92,7 +92,7 @@ impl Search {
     fn run(&self) -> Result<String, Error> {
         std::fs::metadata(&self.root).map_err(|error| files::missing(&self.root, &error))?;
         let found = Mutex::new(Found::default());
-        walk(&self.root).build_parallel().run(|| {
+        walk(&self.root, &self.leave).build_parallel().run(|| {
             let mut searcher = SearcherBuilder::new()
                 .binary_detection(BinaryDetection::quit(0))
                 .heap_limit(Some(MAX_HEAP))
@@ -115,6 +115,9 @@ impl Search {
             return WalkState::Quit;
         }
         if lock(found).is_behind(entry.path()) {
+            return WalkState::Skip;
+        }
+        if self.leave.is_private(entry.path()) {
             return WalkState::Skip;
         }
         if entry.file_type().is_some_and(|kind| kind.is_file()) && self.includes(entry.path()) {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::walk;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx};
@@ -11,6 +12,7 @@ use ignore::DirEntry;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub struct List;
@@ -41,21 +43,21 @@ impl Tool for List {
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
         files::permitted(&files::accesses("list", &path, Purpose::Read, cx), cx)?;
-        let cancel = cx.cancel.clone();
-        files::blocking("list", move || list(&path, &cancel)).await.map(Output::text)
+        let (cancel, leave) = (cx.cancel.clone(), cx.leave.clone());
+        files::blocking("list", move || list(&path, &leave, &cancel)).await.map(Output::text)
     }
 }
 
-fn list(root: &Path, cancel: &CancellationToken) -> Result<String, Error> {
+fn list(root: &Path, leave: &Arc<dyn Leave>, cancel: &CancellationToken) -> Result<String, Error> {
     let found = std::fs::metadata(root).map_err(|error| files::missing(root, &error))?;
     if !found.is_dir() {
         return Err(Error::tell(format!("`{}` is a file: use `read` to see it", root.display())));
     }
-    let mut entries = level(root, 1, cancel)?;
+    let mut entries = level(root, 1, leave, cancel)?;
     let mut complete = false;
     // Deeper and deeper while it still fits; each attempt stops as soon as it does not.
     for depth in 2..=MAX_DEPTH {
-        let deeper = level(root, depth, cancel)?;
+        let deeper = level(root, depth, leave, cancel)?;
         if deeper.len() == entries.len() {
             complete = true;
             break;
@@ -69,8 +71,13 @@ fn list(root: &Path, cancel: &CancellationToken) -> Result<String, Error> {
 }
 
 /// Everything down to `depth`, and at most one entry more than is shown.
-fn level(root: &Path, depth: usize, cancel: &CancellationToken) -> Result<Vec<DirEntry>, Error> {
-    let walker = walk(root).max_depth(Some(depth)).sort_by_file_name(Ord::cmp).build();
+fn level(
+    root: &Path,
+    depth: usize,
+    leave: &Arc<dyn Leave>,
+    cancel: &CancellationToken,
+) -> Result<Vec<DirEntry>, Error> {
+    let walker = walk(root, leave).max_depth(Some(depth)).sort_by_file_name(Ord::cmp).build();
     let mut entries = Vec::new();
     for entry in walker.flatten().filter(|entry| entry.depth() > 0).take(MAX_ENTRIES + 1) {
         if cancel.is_cancelled() {
