@@ -55,7 +55,7 @@ fn open(scratch: &Path) -> anyhow::Result<Trial> {
         let _ = fs::remove_file(project.join("convoke.jsonc"));
         let _ = fs::remove_file(&user);
         fs::write(&file, input).map_err(|error| format!("cannot write the input: {error}"))?;
-        let loaded = config::load_at(&paths, &env, &project, &config::reads_all);
+        let loaded = config::load_at(&paths, &env, project.as_path(), &config::reads_all);
         Ok(match loaded {
             Ok(loaded) => signature((of_project, loaded.warnings.len().min(4), loaded.origins().len().min(8))),
             Err(error) => {
