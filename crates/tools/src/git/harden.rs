@@ -63,6 +63,11 @@ pub(super) fn asking(base: &[(String, String)]) -> Vec<(String, String)> {
     env
 }
 
+/// For a question that runs no filter: what is known to start programs is off, and the user's own settings are seen.
+pub(super) fn looking(base: &[(String, String)]) -> Vec<(String, String)> {
+    with_settings(asking(base), FIXED.iter().map(pair).collect())
+}
+
 /// For every other call. `listed` is what `git config --null --list` said.
 pub(super) fn environment(base: &[(String, String)], listed: &str) -> Vec<(String, String)> {
     let mut env = asking(base);
@@ -70,7 +75,10 @@ pub(super) fn environment(base: &[(String, String)], listed: &str) -> Vec<(Strin
         env.push((name.into(), "/dev/null".into()));
     }
     env.push(("GIT_CONFIG_NOSYSTEM".into(), "1".into()));
-    let settings = settings(listed);
+    with_settings(env, settings(listed))
+}
+
+fn with_settings(mut env: Vec<(String, String)>, settings: Vec<(String, String)>) -> Vec<(String, String)> {
     env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string()));
     for (at, (key, value)) in settings.into_iter().enumerate() {
         env.push((format!("GIT_CONFIG_KEY_{at}"), key));

@@ -18,6 +18,7 @@ pub(crate) use apart::{Apart, Site, Which};
 
 use crate::process::{self, Command, Finished, Processes};
 use proto::{Code, Error};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +117,42 @@ impl Git {
             return Err(Error::new(Code::Timeout, why).hint("look whether the disk or another git holds it up"));
         }
         Ok(finished)
+    }
+}
+
+/// Repositories inside of the one in `dir` that its index names: whoever asks about its state looks into them.
+pub(crate) async fn links(processes: &dyn Processes, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let args = ["ls-files", "--stage", "-z"];
+    let listed = bare(processes, dir, &args, String::new()).await?;
+    let lines = listed.split(|byte| *byte == 0).filter(|line| line.starts_with(b"160000 "));
+    let names = lines.filter_map(|line| line.iter().position(|byte| *byte == b'\t').map(|at| &line[at + 1..]));
+    Ok(names.map(|name| dir.join(std::ffi::OsStr::from_bytes(name))).collect())
+}
+
+/// What settings say, one by one, without those they include.
+pub(crate) async fn list_settings(processes: &dyn Processes, text: &str) -> Result<String, Error> {
+    let args = ["config", "--file", "-", "--null", "--list"];
+    bare(processes, Path::new("/"), &args, text.to_owned()).await.map(|listed| self::text(&listed))
+}
+
+/// One question that starts nothing.
+async fn bare(processes: &dyn Processes, dir: &Path, args: &[&str], input: String) -> Result<Vec<u8>, Error> {
+    let command = Command {
+        program: "git".into(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        dir: dir.to_owned(),
+        env: harden::looking(processes.env()),
+        timeout: QUESTION,
+        limit: ANSWER,
+        spill: None,
+        live: None,
+        confine: None,
+        input: Some(input),
+    };
+    let finished = processes.run(command, &CancellationToken::new()).await.map_err(|error| broken(&error))?;
+    match finished.code {
+        Some(0) if !finished.truncated => Ok(finished.output),
+        _ => answer(args, finished).map(String::into_bytes),
     }
 }
 

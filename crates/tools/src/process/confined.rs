@@ -1,6 +1,7 @@
 //! Sandboxes that are warm: each is a reaper inside of one, for a session and what it is kept in.
 
 use super::link::{Link, Start};
+use super::links::Links;
 use super::{Command, Error};
 use crate::sandbox::{
     self, Backend, Confine, Enforced, Found, Ground, HeldInside, Hiding, Mask, Masks, Mode, Places, Walks,
@@ -32,6 +33,7 @@ pub(super) struct Sandboxes {
     backend: OnceLock<Backend>,
     masks: OnceLock<Arc<Masks>>,
     walks: Walks,
+    pub(super) links: Links,
     rooms: Mutex<Vec<Room>>,
     sweeper: OnceLock<AbortOnDropHandle<()>>,
 }
@@ -76,11 +78,20 @@ pub(super) enum Way {
     Inside(Entered),
 }
 
+/// The repositories inside of a worktree that the user's git looks into, before a command.
+pub(super) struct Before {
+    /// Where there was none.
+    pub(super) fresh: Vec<PathBuf>,
+    /// Those that its index named.
+    pub(super) nested: Vec<PathBuf>,
+}
+
 pub(super) struct Entered {
     pub(super) link: Arc<Link>,
     pub(super) notice: Option<String>,
     /// Where temporary files go.
     pub(super) temporary: PathBuf,
+    pub(super) before: Arc<Before>,
     /// Keeps it from being taken for idle.
     _inside: Arc<Inside>,
 }
@@ -96,6 +107,7 @@ impl Sandboxes {
             backend: known,
             masks: OnceLock::new(),
             walks: Walks::default(),
+            links: Links::default(),
             rooms: Mutex::default(),
             sweeper: OnceLock::new(),
         }
@@ -106,6 +118,7 @@ impl Sandboxes {
         self: &Arc<Self>,
         command: &Command,
         confine: &Confine,
+        nested: Vec<PathBuf>,
         start: &Start<'_>,
     ) -> Result<Way, Error> {
         let refused = |reason: String| Error::Refused { program: command.program.clone(), reason };
@@ -130,7 +143,12 @@ impl Sandboxes {
         let mut why = String::new();
         let home = start.env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home));
         for _ in 0..ATTEMPTS {
-            let by = sandbox::For { places: &self.places, home, keeps: matches!(backend, Backend::Bubblewrap(_)) };
+            let by = sandbox::For {
+                places: &self.places,
+                home,
+                keeps: matches!(backend, Backend::Bubblewrap(_)),
+                nested: &nested,
+            };
             let ground = sandbox::look(confine, &by, |path| masks.made(path)).map_err(refused)?;
             let warm = if hiding.is_strict() { None } else { self.room(confine, |room| room.ground == ground) };
             let (inside, found) = match warm {
@@ -144,7 +162,13 @@ impl Sandboxes {
             match inside.get_or_try_init(make).await {
                 Ok(whole) if whole.is_whole() => {
                     let notice = notice.or_else(|| found.notice.clone());
-                    return Ok(Way::Inside(self.entered(confine, &backend, notice, whole)));
+                    return Ok(Way::Inside(self.entered(
+                        confine,
+                        &backend,
+                        Before { fresh: ground.fresh, nested },
+                        notice,
+                        whole,
+                    )));
                 }
                 Ok(_) => why = "files that its sandbox protects are being replaced; try again".into(),
                 Err(error) => why = error,
@@ -154,12 +178,25 @@ impl Sandboxes {
         Err(refused(why))
     }
 
-    fn entered(&self, confine: &Confine, backend: &Backend, notice: Option<String>, inside: &Arc<Inside>) -> Entered {
+    fn entered(
+        &self,
+        confine: &Confine,
+        backend: &Backend,
+        before: Before,
+        notice: Option<String>,
+        inside: &Arc<Inside>,
+    ) -> Entered {
         let temporary = match backend {
             Backend::Bubblewrap(_) if confine.reach.mode != Mode::Off => PathBuf::from("/tmp"),
             _ => self.places.temporary(&confine.session, confine.reach.mode),
         };
-        Entered { link: Arc::clone(&inside.link), notice, temporary, _inside: Arc::clone(inside) }
+        Entered {
+            link: Arc::clone(&inside.link),
+            notice,
+            temporary,
+            before: Arc::new(before),
+            _inside: Arc::clone(inside),
+        }
     }
 
     /// Looked for once: what a machine can do does not change while a gateway runs.

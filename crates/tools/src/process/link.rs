@@ -1,10 +1,11 @@
 //! The gateway's side: starts the reaper when it is needed, feeds it, and follows each call to its end.
 
 use super::collect::Collector;
-use super::confined::{self, Entered, Sandboxes, Way};
+use super::confined::{self, Before, Entered, Sandboxes, Way};
+use super::fresh;
 use super::wire::{self, Note, Report};
 use super::{Command, Error, Finished, Processes, clean_env};
-use crate::sandbox::{Backend, Places};
+use crate::sandbox::{Backend, Confine, Mode, Places};
 use async_trait::async_trait;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{
@@ -103,7 +104,24 @@ impl Reaper {
             return Err(Error::Refused { program: command.program.clone(), reason });
         };
         let start = Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit };
-        sandboxes.enter(command, confine, &start).await
+        let nested = match confine.reach.mode {
+            Mode::Workspace => sandboxes.links.of(self, &confine.worktree).await,
+            Mode::ReadOnly | Mode::Off => Vec::new(),
+        };
+        sandboxes.enter(command, confine, nested, &start).await
+    }
+
+    /// Takes out of repositories that a command made, where the user's git would look into them, what would run then. What
+    /// the command is told about that.
+    async fn disarm(&self, confine: &Confine, before: &Before) -> Option<String> {
+        if confine.reach.mode != Mode::Workspace {
+            return None;
+        }
+        let mut places = before.fresh.clone();
+        let links = self.sandboxes.as_ref()?.links.of(self, &confine.worktree).await;
+        places.extend(links.into_iter().filter(|link| !before.nested.contains(link)));
+        let told = fresh::disarm(self, &confine.worktree, &places).await;
+        (!told.is_empty()).then(|| told.join("; "))
     }
 
     /// Begins a command where it is to be run.
@@ -163,7 +181,15 @@ impl Processes for Reaper {
             () = cancel.cancelled() => return Ok(Finished { cancelled: true, ..Finished::default() }),
             begun = self.begin(&command) => begun?,
         };
-        let finished = begun.follow(command, cancel).await?;
+        let before = begun.entered.as_ref().map(|entered| Arc::clone(&entered.before));
+        let confine = command.confine.clone();
+        let finished = begun.follow(command, cancel).await;
+        let told = match (&before, &confine) {
+            (Some(before), Some(confine)) => self.disarm(confine, before).await,
+            _ => None,
+        };
+        let finished = finished?;
+        let finished = Finished { notice: told.or(finished.notice.clone()), ..finished };
         Ok(Finished { ms: started.elapsed().as_millis().try_into().unwrap_or(u64::MAX), ..finished })
     }
 

@@ -21,7 +21,9 @@
 mod collect;
 mod confined;
 mod env;
+mod fresh;
 mod link;
+mod links;
 mod live;
 mod reaper;
 mod runner;

@@ -120,7 +120,7 @@ fn guard_modules(lay: &mut Laying<'_>, dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn modules(dir: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn modules(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let (mut found, mut folders) = (Vec::new(), vec![dir.join("modules")]);
     let mut left = MOST_OF_MODULES;
     folders.retain(|folder| is_plain(folder));
@@ -140,6 +140,54 @@ fn modules(dir: &Path) -> Result<Vec<PathBuf>, String> {
         }
     }
     Ok(found)
+}
+
+/// A repository inside of a worktree, which the user's git looks into: it can be worked with, and stays where it is.
+pub(super) fn nested(place: &Path, root: &Path, lay: &mut Laying<'_>) -> Result<(), String> {
+    // Git looks into none behind a link.
+    if place.canonicalize().is_ok_and(|real| real != place) {
+        return Ok(());
+    }
+    let link = place.join(".git");
+    let dir = match fs::symlink_metadata(&link) {
+        Ok(found) if found.is_dir() => Some(link.clone()),
+        Ok(found) if found.is_file() => {
+            let dir =
+                line_of(&link).and_then(|line| place.join(line.strip_prefix("gitdir:")?.trim()).canonicalize().ok());
+            lay.keep([link]);
+            // Those of submodules are looked after already.
+            dir.filter(|dir| dir.starts_with(root) && !dir.starts_with(root.join(".git")))
+        }
+        Ok(_) => return lay.fix(link),
+        Err(_) => {
+            lay.ground.fresh.push(place.to_owned());
+            return Ok(());
+        }
+    };
+    let held = place.ancestors().take_while(|above| *above != root && above.starts_with(root));
+    lay.ground.writable.extend(held.map(Path::to_owned));
+    if let Some(dir) = dir {
+        guard(lay, &dir)?;
+        guard_modules(lay, &dir)?;
+        lay.ground.writable.push(dir);
+    }
+    Ok(())
+}
+
+/// Whether git would take this for one of its directories.
+pub(crate) fn is_repository(dir: &Path) -> bool {
+    is_plain(&dir.join("HEAD")) && ["objects", "refs"].iter().all(|name| dir.join(name).is_dir())
+}
+
+/// Where the index of a working tree is.
+pub(crate) fn index_of(place: &Path) -> Option<PathBuf> {
+    let link = place.join(".git");
+    let found = fs::symlink_metadata(&link).ok()?;
+    match () {
+        () if found.is_dir() => Some(link.join("index")),
+        () if found.is_file() => Some(place.join(line_of(&link)?.strip_prefix("gitdir:")?.trim()).join("index")),
+        () => None,
+    }
 }
 
 /// What a linked worktree changes of the repository it belongs to: objects, branches and their logs.

@@ -1,7 +1,7 @@
 //! What there is on disk that a sandbox has to leave open, keep as it is, or put away: looked at before each command,
 //! since a path that comes or goes makes another sandbox necessary.
 
-use super::git::{COMMON, Git, How, is_plain};
+use super::git::{COMMON, Git, How, is_plain, is_repository, nested};
 use super::{Confine, Hiding, Mode, Places, Reach, masks};
 use proto::Action;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub(crate) struct Ground {
     /// Inside of that, taken by something empty, so that nothing is made there that would be lost.
     pub(crate) empty_files: Vec<PathBuf>,
     pub(crate) empty_folders: Vec<PathBuf>,
+    /// Where there is no repository yet that the user's git would look into.
+    pub(crate) fresh: Vec<PathBuf>,
     /// Directories of ours, and what of them may be read.
     pub(crate) private: Vec<PathBuf>,
     pub(crate) outputs: Vec<PathBuf>,
@@ -49,6 +51,7 @@ impl Ground {
             blank: Vec::new(),
             empty_files: Vec::new(),
             empty_folders: Vec::new(),
+            fresh: Vec::new(),
             private: Vec::new(),
             outputs: Vec::new(),
         }
@@ -86,6 +89,8 @@ pub(crate) struct For<'a> {
     pub(crate) home: Option<&'a Path>,
     /// Whoever holds the sandbox can keep a file inside of an open folder.
     pub(crate) keeps: bool,
+    /// Repositories inside of the worktree that the user's git looks into.
+    pub(crate) nested: &'a [PathBuf],
 }
 
 /// `made` says whether a path is a stand-in that a sandbox put there. An error is why nothing can be run.
@@ -108,7 +113,7 @@ pub(crate) fn look(confine: &Confine, by: &For<'_>, made: impl Fn(&Path) -> bool
     ground.kept_of_run = resolver.into_iter().chain(system).collect();
     if confine.reach.mode == Mode::Workspace {
         let homes: Vec<PathBuf> = by.home.into_iter().chain(places.home()).flat_map(Path::canonicalize).collect();
-        workspace(confine, &homes, by.keeps, &mut Laying { ground: &mut ground, made: &made })?;
+        workspace(confine, &homes, by, &mut Laying { ground: &mut ground, made: &made })?;
         return Ok(ground);
     }
     // It may lie where temporary files do, which are others in there.
@@ -159,7 +164,7 @@ impl Laying<'_> {
     }
 }
 
-fn workspace(confine: &Confine, homes: &[PathBuf], keeps: bool, lay: &mut Laying<'_>) -> Result<(), String> {
+fn workspace(confine: &Confine, homes: &[PathBuf], by: &For<'_>, lay: &mut Laying<'_>) -> Result<(), String> {
     let chain = confine.chain();
     let (root, dir) = (&chain[0], &chain[chain.len() - 1]);
     let allowed = named(&confine.rules, root);
@@ -200,9 +205,13 @@ fn workspace(confine: &Confine, homes: &[PathBuf], keeps: bool, lay: &mut Laying
     lay.ground.writable.extend(chain.iter().cloned());
     let git = Git::of(root);
     let is_named = |common: &Path| allowed.iter().any(|allowed| common.starts_with(allowed));
-    let how = How { keeps, named: git.as_ref().and_then(Git::common).is_some_and(is_named) };
+    let how = How { keeps: by.keeps, named: git.as_ref().and_then(Git::common).is_some_and(is_named) };
     lay.ground.writable.extend(allowed);
-    git.map_or(Ok(()), |git| git.open(lay, &how))
+    git.map_or(Ok(()), |git| git.open(lay, &how))?;
+    by.nested.iter().try_for_each(|place| nested(place, root, lay))?;
+    let new = |level: &&PathBuf| level.join(".git").symlink_metadata().is_err() && !is_repository(level);
+    lay.ground.fresh.extend(chain.iter().filter(new).cloned());
+    Ok(())
 }
 
 /// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
@@ -236,7 +245,7 @@ mod tests {
     }
 
     fn by<'a>(home: Option<&'a Path>, places: &'a Places) -> For<'a> {
-        For { places, home, keeps: true }
+        For { places, home, keeps: true, nested: &[] }
     }
 
     fn at(dir: &Path, worktree: &Path, rules: rules::Policy) -> Result<Ground, String> {

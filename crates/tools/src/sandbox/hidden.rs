@@ -201,9 +201,7 @@ const OF_GIT: &[&str] = &["objects", "refs", "logs", "modules", "worktrees", "lf
 /// is a whole repository elsewhere in the worktree: whoever can move files could put them there.
 fn is_inside_repository(path: &Path, worktree: &Path) -> bool {
     let git = worktree.join(".git");
-    path.starts_with(&git)
-        && git.join("HEAD").is_file()
-        && ["objects", "refs"].iter().all(|name| git.join(name).is_dir())
+    path.starts_with(&git) && super::is_repository(&git)
 }
 
 fn too_many(what: &str, most: usize) -> String {

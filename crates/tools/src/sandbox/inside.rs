@@ -75,9 +75,9 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
     Ok(serve)
 }
 
-/// Where temporary files go inside of mounts.
+/// What can be written inside of mounts that are read-only: temporary files, and what is the sandbox's own anyway.
 fn temporaries() -> Vec<Laid> {
-    ["/tmp", "/var/tmp"].iter().filter_map(|path| Laid::look(path.as_ref()).ok()).collect()
+    ["/tmp", "/var/tmp", "/proc", "/dev"].iter().filter_map(|path| Laid::look(path.as_ref()).ok()).collect()
 }
 
 /// Whether a mount is what it was to be, and where: a link that was put in the way while it was made may have led it

@@ -31,6 +31,7 @@ pub use ground::named;
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
+pub(crate) use git::{index_of, is_repository, modules};
 pub(crate) use ground::{For, Ground, look};
 pub(crate) use hidden::{Found, Hiding};
 pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside};

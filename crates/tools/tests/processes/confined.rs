@@ -34,6 +34,11 @@ pub(crate) static ALL: &[(&str, fn())] = &[
         t27_agents_and_commands_cannot_be_made_in_the_users_own_directory,
     ),
     ("t27_what_leads_git_elsewhere_cannot_be_made", t27_what_leads_git_elsewhere_cannot_be_made),
+    (
+        "a_repository_that_a_command_makes_runs_nothing_in_the_users_git",
+        a_repository_that_a_command_makes_runs_nothing_in_the_users_git,
+    ),
+    ("a_repository_inside_that_is_there_stays_where_it_is", a_repository_inside_that_is_there_stays_where_it_is),
     ("a_linked_worktree_leaves_the_main_one_alone", a_linked_worktree_leaves_the_main_one_alone),
     (
         "a_main_worktree_that_a_rule_names_is_open_to_a_linked_one",
@@ -388,6 +393,146 @@ fn t27_what_leads_git_elsewhere_cannot_be_made() {
     room.put(".git/commondir", "../evil");
     let why = room.refused(WORKSPACE, "true");
     assert!(why.contains("leads git elsewhere"), "{why}");
+}
+
+/// What a command leaves behind, and where the user's git comes by then.
+const TRAPS: &[(&str, &str)] = &[
+    ("git init -q; git config core.fsmonitor 'touch CANARY; false'", "."),
+    ("git init -q; git add f; touch -d yesterday f; git config core.hooksPath evil", "."),
+    (
+        "git init -q; printf '[core]\\n\\tfsmonitor = \"touch CANARY; false\"\\n' > .git/inc; git config include.path inc",
+        ".",
+    ),
+    (
+        "git init -q; printf '[core]\\n\\tfsmonitor = \"touch CANARY; false\"\\n' > .git/inc; git config includeIf.onbranch:**.path inc",
+        ".",
+    ),
+    ("git init -q; git add f; touch -d yesterday f; cp evil/* .git/hooks/", "."),
+    (
+        "git init -q; git config extensions.worktreeConfig true; git config --worktree core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    (
+        "git init -q e; git -C e config core.fsmonitor 'touch CANARY; false'; git init -q; echo ../e/.git > .git/commondir",
+        ".",
+    ),
+    ("git init -q e; git -C e config core.fsmonitor 'touch CANARY; false'; ln -s e/.git .git", "."),
+    ("git init -q e; git -C e config core.fsmonitor 'touch CANARY; false'; echo gitdir: e/.git > .git", "."),
+    (
+        "git init -q; git config filter.x.clean 'touch CANARY; cat'; echo '* filter=x' > .gitattributes; git add .gitattributes; touch -d yesterday f; git add f; echo y > f",
+        ".",
+    ),
+    (
+        "cd src; git init -q --bare .; git config core.bare false; git config core.worktree ..; git config core.fsmonitor 'touch CANARY; false'",
+        "src",
+    ),
+    ("cd src; git init -q; git config core.fsmonitor 'touch CANARY; false'", "src"),
+    // Repositories inside of one that is there.
+    ("OUTER; NEW sub; git -C sub config core.fsmonitor 'touch CANARY; false'; git add sub", "."),
+    ("OUTER; NEW sub; git add sub; touch -d yesterday sub/f; cp evil/* sub/.git/hooks/", "."),
+    (
+        "OUTER; NEW a/b/sub; git add a; rm -rf a/b/sub; NEW a/b/sub; git -C a/b/sub config core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    (
+        "OUTER; NEW sub; NEW sub/in; git -C sub add in; git -C sub commit -qm in; git add sub; git -C sub/in config core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    (
+        "OUTER; NEW sub; git add sub; git -C sub config filter.x.clean 'touch CANARY; cat'; echo '* filter=x' > sub/.git/info/attributes; echo y > sub/f",
+        ".",
+    ),
+];
+
+fn a_repository_that_a_command_makes_runs_nothing_in_the_users_git() {
+    let new = |name: &str| {
+        format!(
+            "git init -q {name}; (cd {name}; git config user.name t; git config user.email t@t; echo x > f; git add f; git commit -qm one)"
+        )
+    };
+    for backend in [Room::new(), Room::by_landlock()].into_iter().flatten().map(|room| room.backend) {
+        for (trap, place) in TRAPS {
+            // As a control: without a sandbox the user's git falls for it.
+            for (reach, falls) in [(WORKSPACE, false), (OFF, true)] {
+                let room = Room::held_by(backend.clone());
+                let canary = room.work.join("canary");
+                room.put("f", "x\n");
+                room.put("evil/post-index-change", &format!("#!/bin/sh\ntouch {}\n", canary.display()));
+                let runs = std::fs::Permissions::from_mode(0o755);
+                std::fs::set_permissions(room.work.join("evil/post-index-change"), runs).unwrap();
+                let room = if trap.contains("OUTER") { room.repository() } else { room };
+                let mut script = trap.replace("OUTER", "true").replace("CANARY", canary.to_str().unwrap());
+                for name in ["sub/in", "a/b/sub", "sub"] {
+                    script = script.replace(&format!("NEW {name};"), &format!("{};", new(name)));
+                }
+                let mut command = room.command(reach, &script);
+                if *place == "src" {
+                    let confine = std::sync::Arc::unwrap_or_clone(command.confine.take().unwrap());
+                    let confine = convoke_tools::sandbox::Confine { dir: room.work.join("src"), ..confine };
+                    command.confine = Some(std::sync::Arc::new(confine));
+                }
+                let finished = block_on(room.reaper.run(command, &CancellationToken::new())).unwrap();
+                let _ = std::fs::remove_file(&canary);
+                let mut git = std::process::Command::new("git");
+                let said = git.args(["status"]).current_dir(room.work.join(place)).output().unwrap();
+                assert_eq!(canary.exists(), falls, "{backend:?} {reach:?} {trap}: {} {said:?}", text(&finished));
+                if !falls {
+                    assert!(finished.notice.is_some_and(|notice| notice.contains("work/")), "{trap}");
+                }
+            }
+        }
+        // What runs nothing stays as it is.
+        let room = Room::held_by(backend);
+        let script = "git init -q; git config user.name t; git config user.email t@t; git remote add origin https://example.org/x; touch f; \
+                      git add f; git commit -qm one; cp .git/config copy";
+        let finished = block_on(room.run(WORKSPACE, script)).unwrap();
+        assert_eq!(finished.code, Some(0), "{}", text(&finished));
+        assert_eq!(
+            std::fs::read(room.work.join(".git/config")).unwrap(),
+            std::fs::read(room.work.join("copy")).unwrap()
+        );
+    }
+}
+
+fn a_repository_inside_that_is_there_stays_where_it_is() {
+    let Some(room) = Room::new() else { return };
+    let room = room.repository();
+    room.git("init --quiet --bare --initial-branch main ../upstream");
+    for words in [
+        "push --quiet ../upstream main",
+        "-c protocol.file.allow=always submodule --quiet add ../upstream sub",
+        "init --quiet deep/plain",
+        "-C deep/plain -c user.name=t -c user.email=t@t commit --quiet --allow-empty --message one",
+        "add deep/plain",
+        "commit --quiet --message links",
+    ] {
+        room.git(words);
+    }
+    let canary = room.work.join("canary");
+    let evil = format!("touch {}; false", canary.display());
+    room.git("init --quiet evil");
+    room.put("evil/.git/config", &format!("[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"{evil}\"\n"));
+    for script in [
+        "echo gitdir: ../evil/.git > sub/.git",
+        "rm sub/.git && cp -r evil/.git sub/.git",
+        "mv sub old && cp -r evil sub",
+        "mv deep old && mkdir deep && cp -r evil deep/plain",
+        "cat evil/.git/config > deep/plain/.git/config",
+        "git -C deep/plain config core.fsmonitor x",
+        "git -C sub config core.fsmonitor x",
+        "mkdir -p deep/plain/.git/hooks && touch deep/plain/.git/hooks/post-index-change",
+        "echo ../../../evil/.git > deep/plain/.git/commondir",
+        "echo ../../../evil/.git > .git/modules/sub/commondir",
+    ] {
+        let said = text(&block_on(room.run(WORKSPACE, script)).unwrap());
+        let status = std::process::Command::new("git").arg("status").current_dir(&room.work).output().unwrap();
+        assert!(status.status.success() && !canary.exists(), "{script}: {said} {status:?}");
+    }
+    room.ok(WORKSPACE, "cd deep/plain && git config --get user.name; touch f && git add f && git -c user.name=t -c user.email=t@t commit -qm two");
+    // Over another mount, files are copied and deleted: what is left of it is no repository.
+    let _ = block_on(room.run(WORKSPACE, "mv deep/plain/.git deep/x; cp -r evil/.git deep/plain/.git"));
+    let _ = std::process::Command::new("git").arg("status").current_dir(&room.work).output().unwrap();
+    assert!(!canary.exists());
 }
 
 /// Everything of the main worktree that a linked one must leave alone.
