@@ -47,16 +47,19 @@ fn open(scratch: &Path) -> anyhow::Result<Trial> {
     }))
 }
 
-struct Gateway {
+/// A gateway of its own, without a terminal or a model.
+pub(super) struct Gateway {
     child: Child,
     address: String,
     token: String,
+    /// This user's own.
+    own: String,
     log: PathBuf,
     read: usize,
 }
 
 impl Gateway {
-    fn start(scratch: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(scratch: &Path) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?.with_file_name("convoke");
         if !program.exists() {
             bail!("there is no `{}`: build it with `cargo build --package convoke`", program.display());
@@ -85,7 +88,8 @@ impl Gateway {
         let token = command(&["token", "add", "fuzz", "--scope", "read", "--json"]).output()?;
         let token: serde_json::Value = serde_json::from_slice(&token.stdout).context("no token was made")?;
         let token = token["token"].as_str().context("no token was made")?.to_owned();
-        Ok(Self { child, address, token, log, read: 0 })
+        let own = std::fs::read_to_string(ready["tokenFile"].as_str().context("the gateway names no token file")?)?;
+        Ok(Self { child, address, token, own: own.trim().to_owned(), log, read: 0 })
     }
 
     /// Opens a WebSocket, sends the input and returns what kinds of frames came back.
@@ -122,8 +126,27 @@ impl Gateway {
         Ok(letters.chain(answer.iter().copied().take(1)).collect())
     }
 
+    /// Calls a method as this user.
+    pub(super) fn call(&self, method: &str, input: &serde_json::Value) -> anyhow::Result<serde_json::Value> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(9)))?;
+        let body = input.to_string();
+        let request = format!(
+            "POST /rpc/{method} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
+            self.own,
+            body.len()
+        );
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).with_context(|| format!("`{method}` got no answer"))?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("the gateway sent no answer")?;
+        serde_json::from_str(body).with_context(|| format!("`{method}` answered `{body}`"))
+    }
+
     /// It is there, it answers, and nothing in it panicked.
-    fn check(&mut self) -> anyhow::Result<()> {
+    pub(super) fn check(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the gateway ended with {status}: {}", self.last_words());
         }
