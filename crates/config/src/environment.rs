@@ -62,6 +62,8 @@ impl fmt::Debug for Environment {
 
 /// Variables that say where a command was typed and not how it should behave.
 const VOLATILE: &[&str] = &[
+    // How much memory a gateway keeps, not what it does: it is set for itself.
+    "MALLOC_MMAP_THRESHOLD_",
     "PWD",
     "OLDPWD",
     "SHLVL",

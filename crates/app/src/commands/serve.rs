@@ -1,8 +1,8 @@
 //! `convoke serve`: the gateway of this home, until it is stopped.
 
 use crate::failure::{FAILED, Failure, cannot, from_store};
-use crate::home::Home;
-use crate::reach::make_way;
+use crate::home::{Home, program};
+use crate::reach::{MEMORY, make_way};
 use crate::signals::{self, Ending};
 use crate::{duration, terminal, wiring};
 use gateway::{Certificate, Gateway, Listen, Serve, Socket, Tcp};
@@ -10,6 +10,8 @@ use proto::Error;
 use serde_json::json;
 use session::Hub;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::sqlite::Sqlite;
@@ -55,6 +57,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         // The terminal of the command that started it is not its own: an interrupt there must not end it.
         let _ = rustix::process::setsid();
     }
+    hand_memory_back();
     let served = prepare(&args).and_then(|home| serve(&home, &args));
     if let Err(failure) = &served
         && args.json
@@ -63,6 +66,21 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         let _ = terminal::write_json(&line("error", &failure.error));
     }
     served.map(|()| 0)
+}
+
+/// Starts this program again with [`MEMORY`] set, unless it is: the allocator reads it before the first line of ours.
+fn hand_memory_back() {
+    let (name, value) = MEMORY;
+    if config::Environment::capture().get(name).is_none() {
+        let arguments: Vec<_> = std::env::args_os().collect();
+        let again = Command::new(program())
+            .arg0(arguments.first().cloned().unwrap_or_else(|| "convoke".into()))
+            .args(arguments.iter().skip(1))
+            .env(name, value)
+            .exec();
+        // Only a failure returns. It costs memory, and nothing else.
+        tracing::debug!(error = %again, "the allocator keeps its own measure");
+    }
 }
 
 fn line(kind: &str, error: &Error) -> serde_json::Value {

@@ -11,6 +11,7 @@ mod doors;
 mod hooks;
 mod jobs;
 mod life;
+mod memory;
 mod messages;
 mod minds;
 mod modes;
