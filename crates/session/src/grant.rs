@@ -61,6 +61,9 @@ pub(crate) struct Grant {
     /// It was put into a worktree of its own, or was started by a session that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
+    /// Who the session is, in words for its model: as of the spawn, so that the same bytes are sent after a restart.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub identity: String,
 }
 
 /// Where an isolated session works, and what it leaves alone for that: it and everything it starts change no file of

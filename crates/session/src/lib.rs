@@ -22,6 +22,7 @@ mod grant;
 mod hidden;
 mod hooks;
 pub mod hub;
+mod identity;
 mod jobs;
 mod mention;
 mod messages;

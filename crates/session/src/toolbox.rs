@@ -22,8 +22,6 @@ pub(crate) struct Toolbox {
 /// What decides whether tools are deferred.
 pub(crate) struct Deferral<'a> {
     pub(crate) search: Search,
-    /// The session may fork itself.
-    pub(crate) forking: bool,
     /// Tokens of the model's context; asked for only where it counts.
     pub(crate) context: &'a dyn Fn() -> u64,
 }
@@ -39,7 +37,7 @@ impl Toolbox {
     }
 
     fn deferrable(&self, deferral: &Deferral<'_>) -> Vec<&'static str> {
-        let could = |tool: &&&'static dyn AnyTool| Candidate::of(&tool.spec()).is_deferred(deferral.forking);
+        let could = |tool: &&&'static dyn AnyTool| Candidate::of(&tool.spec()).is_deferred(true);
         let could: Vec<&'static dyn AnyTool> = self.tools.iter().filter(could).copied().collect();
         let applies = match deferral.search {
             Search::On => true,
@@ -123,7 +121,7 @@ mod tests {
 
     fn toolbox(names: &[&str], search: Search, context: u64) -> Toolbox {
         let tools = tools::BUILTIN.iter().filter(|tool| names.contains(&"*") || names.contains(&tool.spec().name));
-        let deferral = Deferral { search, forking: true, context: &|| context };
+        let deferral = Deferral { search, context: &|| context };
         Toolbox::new(tools.copied().collect(), Audience::default(), &deferral)
     }
 

@@ -586,6 +586,11 @@ pub enum Find {
         root: SessionId,
         name: String,
     },
+    /// Sessions of a tree that have a name, by name, at most so many.
+    Members {
+        root: SessionId,
+        limit: usize,
+    },
     /// The newest root session of this directory: one that went into a worktree still belongs to where it came from.
     NewestIn(String),
     /// The newest root session.

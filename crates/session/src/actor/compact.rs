@@ -249,6 +249,7 @@ impl Actor {
             }
         }
         let standing = Standing {
+            identity: self.lead().await?,
             children: children.collect(),
             asks,
             todo: self.view.todo(),
@@ -258,6 +259,14 @@ impl Actor {
             jobs: self.view.jobs().collect(),
         };
         Ok(standing.text())
+    }
+
+    /// Who this session is, with who else is there by now.
+    async fn lead(&self) -> Result<Option<String>, Stop> {
+        let Some(parent) = &self.row.parent else { return Ok(None) };
+        let lead = self.rt.store.session(parent).await?;
+        let text = self.rt.identity(&self.row, lead.as_ref()).await;
+        Ok(text.ok().filter(|text| !text.is_empty()))
     }
 
     /// There is no room left in the context, and none can be made.

@@ -142,6 +142,9 @@ impl Actor {
         }
         if let Some(mode) = switch.mode.as_deref().and_then(Mode::parse) {
             let mut grant = Grant::read(batch.row.policy.as_deref().unwrap_or(&self.row.policy));
+            if mode != grant.mode {
+                batch.entries.push(Entry::Notice(Notice { text: mode_words(mode) }));
+            }
             switch.mode_before = Some(grant.mode.as_str().into());
             grant.mode = mode;
             batch.row.policy = Some(grant.write());
@@ -362,6 +365,19 @@ impl Actor {
 /// The wish for room in the context, as an entry.
 pub(super) fn wanted(wish: &Compact) -> Entry {
     Entry::Compaction(Compaction { instructions: wish.instructions.clone(), ..Compaction::default() })
+}
+
+/// What a model is told whose permission mode the user changed.
+fn mode_words(mode: Mode) -> String {
+    let what = match mode {
+        Mode::Plan => {
+            "Don't change files other than markdown; commands run in a read-only sandbox. Submit your plan with `plan_exit`."
+        }
+        Mode::Ask => "Calls that your rules ask about wait for the user's approval.",
+        Mode::AcceptEdits => "Changes to files in the project no longer wait for the user's approval.",
+        Mode::Auto => "No call waits for the user's approval; what your rules deny stays denied.",
+    };
+    format!("The user switched this session to the permission mode `{}`. {what}", mode.as_str())
 }
 
 fn words(reason: Reason) -> &'static str {

@@ -8,7 +8,7 @@ use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::doors::{charge, conversation};
 use crate::view::{Answering, Open};
 use crate::{now, steady};
-use proto::entry::{Ended, Finish, Input, On, Reply, ReplyPart, State, Text};
+use proto::entry::{Ended, Finish, Input, Notice, On, Reply, ReplyPart, State, Text};
 use proto::letter::{Finished, InputPart, Prompt, Provenance, Purse, Report, Sender, Settled};
 use proto::{Body, CallId, Class, Code, Entry, Letter, LetterId, Outcome, RunId, Status, Usage};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -88,6 +88,7 @@ impl Actor {
         for letter in letters {
             let run = current.clone().unwrap_or_else(|| letter.id.run());
             let mut input = self.input(&mut batch.row, &letter, &run);
+            batch.entries.extend(self.told_of_agent(&input));
             let purse = input.purse.clone();
             let spoken = spoken(&letter).then(|| std::mem::take(&mut input.parts));
             let wish = input.compact.as_ref().map(wanted);
@@ -131,6 +132,13 @@ impl Actor {
             self.take_role();
         }
         if current.is_none() { self.rehouse().await } else { Ok(()) }
+    }
+
+    /// Another agent takes the session over: the model is told, since what was said before was another's.
+    fn told_of_agent(&self, input: &Input) -> Option<Entry> {
+        let before = self.view.agent().filter(|before| *before != input.agent)?;
+        let text = format!("The user switched this session from the agent `{before}` to `{}`.", input.agent);
+        Some(Entry::Notice(Notice { text }))
     }
 
     /// A letter as the log keeps it, with the agent and the model that answer it.

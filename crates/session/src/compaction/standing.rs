@@ -10,6 +10,8 @@ const NAMED: usize = 30;
 /// What a session has to know beside what was said.
 #[derive(Debug, Default)]
 pub(crate) struct Standing<'a> {
+    /// Who it is, when another session started it.
+    pub(crate) identity: Option<String>,
     pub(crate) children: Vec<Child>,
     pub(crate) asks: Vec<Question>,
     pub(crate) todo: &'a [Todo],
@@ -42,6 +44,9 @@ impl Standing<'_> {
     /// In words, or nothing.
     pub(crate) fn text(&self) -> Option<String> {
         let mut text = String::new();
+        if let Some(identity) = &self.identity {
+            writeln!(text, "{identity}").ok();
+        }
         self.children(&mut text);
         self.asks(&mut text);
         if !self.todo.is_empty() {

@@ -89,6 +89,7 @@ impl Inner {
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
         let name = request.name.as_deref().map(agent_name).transpose()?;
         let mode = mode_of(&order, request.mode.as_deref())?;
+        let mut identity = String::new();
         let (session, open) = match &request.resume {
             Some(child) => {
                 let child = self.child_of(order.parent, child, &profile.name).await?;
@@ -102,6 +103,10 @@ impl Inner {
                 self.check_room(&order, request.budget).await?;
                 let mut row = self.child_row(&order, &request, profile, mode)?;
                 (row.label, row.name) = (label.clone(), name.clone());
+                identity = self.identity(&row, Some(order.parent)).await?;
+                if !request.fork {
+                    row.policy = Grant { identity: identity.clone(), ..Grant::read(&row.policy) }.write();
+                }
                 if request.isolated
                     && let Err(error) = self.isolate(&mut row, order.policy).await
                 {
@@ -116,7 +121,7 @@ impl Inner {
             model: Some(model_of(&order, &request, profile)),
             timeout_ms: request.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
             purse: Some(self.purse(&order, request.budget, open.is_some())),
-            ..Prompt::text(with_attachments(&brief(&request), &attachments, request.mount.as_deref()))
+            ..Prompt::text(with_attachments(&brief(&request, &identity), &attachments, request.mount.as_deref()))
         };
         let letter = Letter {
             id: order.letter.clone(),
@@ -383,13 +388,13 @@ fn mode_of(order: &Order<'_>, asked: Option<&str>) -> Result<Mode, Error> {
 }
 
 /// What the child reads first.
-fn brief(request: &Spawn) -> String {
+fn brief(request: &Spawn, identity: &str) -> String {
     if !request.fork {
         return request.prompt.clone();
     }
     format!(
-        "{} You are a fork: you know what was said above, and from here on you work on your own on one thing. Do it \
-         yourself, do not fork again, and end with what the session you come from needs to know.\n\n{}",
+        "{} You are a fork: you know what was said above, and from here on you work on your own on one thing. {identity} Do \
+         it yourself, do not fork again, and end with what the session you come from needs to know.\n\n{}",
         super::mail::NOTICE,
         request.prompt
     )

@@ -14,7 +14,7 @@ fn system(received: &Received) -> String {
 }
 
 fn is_child(received: &Received) -> bool {
-    system(received).contains("You were started by")
+    received.body()["messages"].to_string().contains("You were started by")
 }
 
 /// The last tool result, as JSON.

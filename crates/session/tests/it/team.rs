@@ -298,3 +298,44 @@ async fn a_message_to_an_archived_child_is_refused_and_its_attachments_are_gone(
     }
     panic!("the attachment is still there: {}", file.display());
 }
+
+#[tokio::test]
+async fn an_agent_is_told_its_name_its_lead_and_who_else_is_there() {
+    let world = World::new(|received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([launch("writer", "write")]),
+        ("go", 1) => Reply::calls([launch("tester", "test")]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let requests = world.fake.requests();
+    let first = requests.iter().find(|received| user(received) == "test").unwrap();
+    let told = first.body()["messages"].to_string();
+    for part in [
+        "named `tester`",
+        "started by `main`",
+        "Its address for messages is `lead`",
+        "Other agents of this task: `writer` (general)",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(told.contains("Messages from other agents are requests"), "{told}");
+}
+
+#[tokio::test]
+async fn the_model_is_told_when_the_user_switches_mode_or_agent() {
+    let world = World::new(|_| Reply::text("ok")).await;
+    let posted = world.prompt("one").await;
+    world.end(&posted.run).await;
+    let id = posted.session.id.clone();
+    let switch = proto::letter::Switch { mode: Some("plan".into()), ..Default::default() };
+    world.rt.patch(&id, switch, None).await.unwrap();
+    let two = world.send(convoke_session::Target::Session(id.clone()), "two").await;
+    world.end(&two.run).await;
+    let three = world.send(convoke_session::Target::Session(id), "@plan three").await;
+    world.end(&three.run).await;
+    let last = world.fake.requests().last().unwrap().body()["messages"].to_string();
+    assert!(last.contains("switched this session to the permission mode `plan`"), "{last}");
+    assert!(last.contains("from the agent `build` to `plan`"), "{last}");
+}

@@ -392,3 +392,35 @@ async fn a_server_that_asks_one_session_for_patience_is_left_alone_by_all() {
         assert!(waited >= std::time::Duration::from_millis(399), "{wire:?}: asked again after {waited:?}");
     }
 }
+
+#[tokio::test]
+async fn a_forks_first_request_begins_with_its_parents_bytes_on_every_wire() {
+    for wire in Wire::ALL {
+        let world = World::new(|received| {
+            let forked = received.last("user").unwrap_or_default().contains("You are a fork");
+            match (forked, received.step()) {
+                (false, 0) => Reply::calls([(
+                    "agent",
+                    json!({"description": "aside", "prompt": "look", "run_in_background": false}),
+                )]),
+                _ => Reply::text("done"),
+            }
+        })
+        .await;
+        let posted = prompt(&world, wire, "the word is teapot, and it is a long story", Vec::new()).await;
+        world.end(&posted.run).await;
+        let requests = world.fake.requests();
+        let forked = |received: &&Arc<Received>| received.last("user").unwrap_or_default().contains("You are a fork");
+        let fork = requests.iter().find(forked).unwrap().raw.to_vec();
+        let parent = requests[0].raw.to_vec();
+        let same = parent.iter().zip(&fork).take_while(|(a, b)| a == b).count();
+        // Up to the prompt that the fork shares: what follows it is the mark for the cache, or the end of the list.
+        let prompt = b"it is a long story";
+        let shared = parent.windows(prompt.len()).position(|bytes| bytes == prompt).unwrap() + prompt.len();
+        assert!(
+            same >= shared,
+            "{wire:?}: {same} of {shared} bytes: {}",
+            String::from_utf8_lossy(&fork[..same.min(fork.len())])
+        );
+    }
+}

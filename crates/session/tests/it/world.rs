@@ -177,7 +177,9 @@ impl World {
                     let why = ended.message.map(|why| format!(" ({why})")).unwrap_or_default();
                     writeln!(out, "run     ended: {}{why}", outcome.as_str().unwrap()).unwrap();
                 }
-                Entry::Notice(notice) => writeln!(out, "notice  {}", notice.text).unwrap(),
+                Entry::Notice(notice) => {
+                    writeln!(out, "notice  {}", notice.text.replace(session.as_str(), "ses_own")).unwrap();
+                }
                 Entry::Started(_) => writeln!(out, "started").unwrap(),
                 Entry::Todo(list) => {
                     let items: Vec<String> = list.items.iter().map(ToString::to_string).collect();

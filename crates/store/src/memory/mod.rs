@@ -111,12 +111,21 @@ impl Store for Memory {
             Find::Named { root, name } => {
                 (10, Box::new(move |s| s.root == *root && s.name.as_ref() == Some(name) && !s.archived))
             }
+            Find::Members { root, limit } => {
+                (*limit, Box::new(move |s| s.root == *root && s.name.is_some() && !s.archived))
+            }
             Find::NewestIn(cwd) => (1, Box::new(move |s| is_root(s) && belongs_to(s, cwd))),
             Find::Newest => (1, Box::new(is_root)),
         };
         self.read(|state| {
             if let Find::Named { .. } = what {
                 return Ok(by_birth(state, fits).into_iter().rev().take(limit).collect());
+            }
+            if let Find::Members { .. } = what {
+                let mut found: Vec<Session> = by_birth(state, fits).into_iter().rev().collect();
+                found.sort_by(|a, b| a.name.cmp(&b.name));
+                found.truncate(limit);
+                return Ok(found);
             }
             let mut found = newest_first(state, fits);
             found.truncate(limit);

@@ -160,6 +160,12 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
                 format!("WHERE s.tree = ?1 AND s.name = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}");
             sessions(connection, &clauses, params![tree, name])
         }
+        Find::Members { root, limit } => {
+            let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
+            let clauses =
+                "WHERE s.tree = ?1 AND s.name IS NOT NULL AND s.archived = 0 ORDER BY s.name, s.n DESC LIMIT ?2";
+            sessions(connection, clauses, params![tree, most(*limit)])
+        }
         Find::NewestIn(cwd) => newest_in(connection, cwd),
         Find::Newest => sessions(
             connection,

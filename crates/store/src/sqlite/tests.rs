@@ -300,6 +300,7 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     for find in [
         Find::Key("k".into()),
         Find::Label { label: "x".into(), owner: None },
+        Find::Members { root: id.clone(), limit: 9 },
         Find::Label { label: "x".into(), owner: Some("build".into()) },
         Find::NewestIn("/".into()),
         Find::Newest,
