@@ -14,6 +14,7 @@ mod jsonc;
 mod keys;
 mod mutate;
 mod replies;
+mod shell;
 mod sse;
 mod websocket;
 
@@ -25,8 +26,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Everything that can be tried. To add one, write a module with an `open` and put it here.
-const TARGETS: &[Target] =
-    &[sse::TARGET, jsonc::TARGET, keys::TARGET, replies::TARGET, json::TARGET, websocket::TARGET, ignore::TARGET];
+const TARGETS: &[Target] = &[
+    sse::TARGET,
+    jsonc::TARGET,
+    keys::TARGET,
+    replies::TARGET,
+    json::TARGET,
+    websocket::TARGET,
+    ignore::TARGET,
+    shell::TARGET,
+];
 
 /// How long one input may take. Reading 64 KiB takes milliseconds; this is for machines that do other things as well.
 const PATIENCE: Duration = Duration::from_secs(10);

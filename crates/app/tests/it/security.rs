@@ -706,3 +706,18 @@ fn a_line_that_goes_on_hides_no_denied_program() {
         "bash -c 'r\\\nm victim'",
     ]);
 }
+
+#[test]
+fn a_denied_program_does_not_run_through_another_one() {
+    none_removes_it(&[
+        "printf 'a.o:\\n\\t$(CC) victim\\n' > Makefile; CC='rm -f victim --' make a.o",
+        "printf 'a.o:\\n\\t$(CC) victim\\n' > Makefile; export CC=rm; make a.o",
+        "printf '#!/bin/sh\\nshift; exec \"$@\"\\n' > launch; chmod +x launch; ./launch x rm victim",
+        "printf '#!/bin/sh\\neval \"$1\"\\n' > launch; chmod +x launch; ./launch 'rm victim'",
+        "printf '#!/bin/sh\\neval \"${1#*=}\"\\n' > launch; chmod +x launch; ./launch --editor='rm victim'",
+        "npm explore x -- rm victim",
+        "pip config edit --editor 'rm victim'",
+        "dpkg-architecture -c rm victim",
+        "git p origin main",
+    ]);
+}

@@ -57,6 +57,24 @@ fn every_line_of_the_corpus_is_decided_as_it_says() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
+/// Words that are only words: whoever denies `rm` is not asked about `git commit -m 'rm x'`.
+#[test]
+fn five_hundred_everyday_lines_are_not_asked_about() {
+    let list = rules(
+        "allow bash *\ndeny bash rm *\nask bash git push*\ndeny bash sudo *\nask bash curl *\nallow edit *\nallow read *",
+    );
+    let lines: Vec<String> = include_str!("everyday.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.replace('␤', "\n"))
+        .collect();
+    assert!(lines.len() >= 500, "{}", lines.len());
+    let asked = |line: &&String| crate::evaluate("bash", line, &[&list]).action != Action::Allow;
+    let asked: Vec<String> =
+        lines.iter().filter(asked).map(|line| format!("{line}: {:?}", read(line).opaque)).collect();
+    assert!(asked.is_empty(), "{} of {}:\n{}", asked.len(), lines.len(), asked.join("\n"));
+}
+
 /// Whether bash reads the line as a script, without running it.
 fn bash_reads(line: &str) -> bool {
     let bash = std::process::Command::new("bash").args(["--norc", "-n", "-c", line]).env_clear().output();

@@ -8,6 +8,8 @@
 
 use proto::{Action, Rule};
 
+use super::program::places::Inside;
+use super::word::Word;
 use super::{Want, program};
 use crate::wildcard::{covers, matches, overlaps};
 use crate::{Source, Verdict, speaking_of};
@@ -33,13 +35,21 @@ fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<
     let rules = sets.iter().enumerate().flat_map(|(set, rules)| rules.iter().map(move |rule| (set, rule)));
     let stricter = rules.filter(|(_, rule)| rule.action < said && matches(&rule.permission, want.permission()));
     let named = stricter.filter_map(|(set, rule)| Some((head(&rule.pattern)?, set, rule))).collect::<Vec<_>>();
-    let rule_at = |at: usize| named.iter().find(|(head, ..)| *head == program::base(&want.inside[at].text));
-    let mut begin = (0..want.inside.len()).filter_map(|at| Some((at, rule_at(at)?)));
-    let found = begin.by_ref().take(MOST_INSIDE).find_map(|(at, (name, ..))| {
-        let found = itself(&Want::command(&want.inside[at..]), sets);
+    if named.is_empty() {
+        return None;
+    }
+    let rule_of = |word: &Word| {
+        let name = program::base(&word.text);
+        named.iter().find(|(head, ..)| *head == name).filter(|_| program::places::is_named(&word.text))
+    };
+    let begins = |inside: &Inside| if inside.anywhere { inside.words.len() } else { inside.words.len().min(1) };
+    let places = want.inside.iter().flat_map(|inside| (0..begins(inside)).map(|at| &inside.words[at..]));
+    let mut begin = places.filter_map(|words| Some((words, rule_of(&words[0])?)));
+    let found = begin.by_ref().take(MOST_INSIDE).find_map(|(words, (name, ..))| {
+        let found = itself(&Want::command(words), sets);
         (found.action < said && found.rule.is_some_and(|rule| head(&rule.pattern) == Some(name))).then_some(found)
     });
-    let unseen = |(_, (_, set, rule)): (usize, &(&str, usize, &'r Rule))| Verdict {
+    let unseen = |(_, (_, set, rule)): (&[Word], &(&str, usize, &'r Rule))| Verdict {
         action: Action::Ask,
         rule: Some(rule),
         source: Source::Set(*set),
@@ -49,7 +59,7 @@ fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<
 
 /// The name of the program that a rule is about, if it names one.
 fn head(pattern: &str) -> Option<&str> {
-    let name = pattern.split(' ').next()?.trim_end_matches('*');
+    let name = program::base(pattern.split(' ').next()?.trim_end_matches('*'));
     (!name.is_empty() && !name.contains(['*', '?'])).then_some(name)
 }
 

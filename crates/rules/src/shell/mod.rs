@@ -27,6 +27,7 @@ mod tests;
 #[cfg(test)]
 mod threats;
 
+use program::places::Inside;
 use word::Word;
 
 pub(crate) use judge::evaluate;
@@ -58,8 +59,8 @@ pub struct Want {
     pub looks: Vec<String>,
     /// The words of a command that are known, its name first.
     pub words: Vec<String>,
-    /// Words among which there may be another command, for a program that may run one.
-    inside: Vec<Word>,
+    /// Words among which there may be another command.
+    inside: Vec<Inside>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,13 +90,13 @@ impl Want {
         let join = |part: fn(&Word) -> String| words.iter().map(part).collect::<Vec<_>>().join(" ");
         let (source, text, open) = (join(Word::shown), join(Word::matched), words.iter().any(|word| word.open));
         let mut looks = vec![join(|word| word.text.clone())];
-        if let Some((_, name)) = words[0].text.rsplit_once('/') {
+        if let Some((_, name)) = words[0].text.rsplit_once('/').filter(|(dir, _)| !dir.contains('=')) {
             looks.push(format!("{name}{}", &looks[0][words[0].text.len()..]));
         }
         looks.extend(program::in_other_words(words));
         looks.retain(|look| look != &text);
         let known = words.iter().filter(|word| !word.open).map(|word| word.text.clone()).collect();
-        Self { kind: Kind::Command, source, text, open, looks, words: known, inside: program::launchers::inside(words) }
+        Self { kind: Kind::Command, source, text, open, looks, words: known, inside: program::places::inside(words) }
     }
 
     fn opaque(line: &str) -> Self {

@@ -1,8 +1,9 @@
 //! From the text of a line to what it does, by way of a syntax tree.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
-use tree_sitter::{Node, Parser};
+use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 use super::joined::join;
 use super::program::{builtins, variables};
@@ -17,6 +18,9 @@ const MAX_BYTES: usize = 32 << 10;
 
 /// Commands and files of one line; no more than a person would read before they answer.
 const MAX_WANTS: usize = 60;
+
+/// How often the grammar says how far it is, once in a hundred steps. A line that is written by hand takes tens.
+const MAX_LOOKS: usize = 1_000;
 
 /// Scripts within scripts (`sh -c "sh -c …"`), and brackets within brackets.
 const MAX_DEPTH: usize = 4;
@@ -119,7 +123,7 @@ impl<'l> Reader<'l> {
         let mut parser = Parser::new();
         let language = tree_sitter_bash::LANGUAGE.into();
         parser.set_language(&language).map_err(|_| "no grammar for shells")?;
-        let tree = parser.parse(self.line, None).ok_or("no grammar for shells")?;
+        let tree = parse(&mut parser, self.line).ok_or("not understood as a shell command")?;
         let root = tree.root_node();
         if root.has_error() {
             return Err("not understood as a shell command");
@@ -160,10 +164,21 @@ impl<'l> Reader<'l> {
         let (mut at, mut after_sign) = (node.start_byte(), true);
         for child in &children {
             self.gap(node, at, child.start_byte(), after_sign)?;
+            if at == child.start_byte() && at > node.start_byte() && self.touch(node, at) {
+                return Err("two words that are one");
+            }
             (at, after_sign) = (child.end_byte(), !child.is_named());
         }
         self.gap(node, at, node.end_byte(), after_sign)?;
         Ok(children)
+    }
+
+    /// Whether what ends here and what begins here would be one word to bash.
+    fn touch(&self, node: Node, at: usize) -> bool {
+        let (before, after) = self.line.split_at(at);
+        let apart = |c: Option<char>| c.is_none_or(|c| " \t\n;&|()<>".contains(c));
+        let parts = matches!(node.kind(), "variable_assignment" | "command_substitution" | "negated_command");
+        !parts && !apart(before.chars().next_back()) && !apart(after.chars().next())
     }
 
     fn gap(&self, node: Node, from: usize, to: usize, after_sign: bool) -> Result<(), Opaque> {
@@ -187,6 +202,11 @@ impl<'l> Reader<'l> {
 
     fn statement(&mut self, node: Node) -> Result<(), Opaque> {
         match node.kind() {
+            "subshell" | "compound_statement" | "do_group"
+                if !node.named_children(&mut node.walk()).any(|child| child.kind() != "comment") =>
+            {
+                Err("brackets with nothing in them")
+            }
             "program"
             | "list"
             | "pipeline"
@@ -492,6 +512,18 @@ impl<'l> Reader<'l> {
         }
         Ok(())
     }
+}
+
+/// The tree of a line, unless there is an error in it: what the grammar does to go on after one can take minutes.
+fn parse(parser: &mut Parser, line: &str) -> Option<Tree> {
+    let mut looked = 0;
+    let mut stop = |state: &ParseState| {
+        looked += 1;
+        if state.has_error() || looked > MAX_LOOKS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut stop);
+    let bytes = line.as_bytes();
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
 }
 
 /// Where a `cd` leads, if its words tell.

@@ -105,6 +105,7 @@ impl Reader<'_> {
             }
             "string" => self.string(node, &mut word)?,
             "concatenation" => self.joined(node, &mut word)?,
+            "ansi_c_string" if !is_whole(raw) => return Err("odd quotes"),
             "ansi_c_string" | "brace_expression" => word = Word::hole(raw),
             "translated_string" => {
                 // Another language may have other words for it; what it runs, it runs in any.
@@ -208,6 +209,19 @@ fn unescape(raw: &str, into: &mut String) -> Result<(), Opaque> {
         }
     }
     Ok(())
+}
+
+/// `$'…'` up to the quote that ends it, and no further.
+fn is_whole(raw: &str) -> bool {
+    let mut chars = raw.chars().skip(2);
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '\'' => return chars.next().is_none(),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// `${NAME}`: other forms can run something, or say something else than the variable.

@@ -90,7 +90,9 @@ pub(super) fn check(harmless: &[&str], rest: &[Word]) -> Result<(), Opaque> {
             }
             continue;
         }
-        let runs = text.starts_with('-') || matches!(text, "eval" | "exec" | "repl" | "x") || super::is_device(text);
+        let runs = text.starts_with('-')
+            || matches!(text, "debug" | "eval" | "exec" | "inspect" | "repl" | "x")
+            || super::is_device(text);
         return if runs { Err("a program in another language") } else { Ok(()) };
     }
     if rest.is_empty() { Err("a program in another language") } else { Ok(()) }

@@ -11,8 +11,9 @@ mod databases;
 mod find;
 mod git;
 mod interpreters;
-pub(super) mod launchers;
+mod launchers;
 mod options;
+pub(super) mod places;
 mod sed;
 mod shells;
 pub(super) mod variables;
@@ -152,7 +153,8 @@ impl Reader<'_> {
     /// Looks at what a command runs beside itself.
     pub(super) fn program(&mut self, words: &[Word]) -> Result<(), Opaque> {
         let rest = &words[1..];
-        let Some(name) = known(&words[0].text) else { return launchers::check(rest) };
+        places::check(words)?;
+        let Some(name) = known(&words[0].text) else { return Ok(()) };
         if ALWAYS_OPAQUE.contains(&name) || name.starts_with("ld-linux") {
             return Err("it runs what it is told");
         }
@@ -239,7 +241,13 @@ fn known(name: &str) -> Option<&str> {
     static NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         let lists = [ALWAYS_OPAQUE, NAMED, builtins::NAMES, shells::NAMES].into_iter().flatten().copied();
         let options = TRAPS.iter().map(|(name, _)| *name);
-        lists.chain(options).chain(wrappers::names()).chain(interpreters::names()).chain(launchers::names()).collect()
+        lists
+            .chain(options)
+            .chain(wrappers::names())
+            .chain(interpreters::names())
+            .chain(launchers::names())
+            .chain(places::names())
+            .collect()
     });
     let is_known = |name: &str| {
         NAMES.contains(name) || compilers::is_one(name) || name.starts_with("git-") || name.starts_with("ld-linux")
