@@ -40,7 +40,7 @@ where
                 // Its first gateway is still making it.
                 Err(store::Error::Outdated { .. }) if Instant::now() < end => {}
                 store => {
-                    let gateway = wiring::gateway(home, store?, Hub::default(), true)?;
+                    let gateway = wiring::gateway(home, store?, Hub::default(), true, None)?;
                     return Ok(Handle::<M>::handle(&gateway, input).await?);
                 }
             }

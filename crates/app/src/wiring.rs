@@ -9,25 +9,35 @@ use gateway::{Gateway, Identity, Inbound};
 use proto::Error;
 use session::{Between, Deps, Hub, Runtime};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
-use tools::process::Reaper;
+use tools::process::{Mark, Reaper};
 use tools::sandbox::{Backend, Places};
 
 /// A gateway over a store. Nothing is woken and nothing listens yet.
-pub(crate) fn gateway(home: &Home, store: Arc<dyn Store>, hub: Hub, implicit: bool) -> Result<Gateway, Error> {
+pub(crate) fn gateway(
+    home: &Home,
+    store: Arc<dyn Store>,
+    hub: Hub,
+    implicit: bool,
+    mark: Option<Mark>,
+) -> Result<Gateway, Error> {
     let directory = home.user_directory().display().to_string();
     let env: Vec<(String, String)> = home.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let places = places(home);
+    let reaper = Reaper::new(program(), env).sandboxes(places.clone(), forced(&home.env));
     let runtime = Runtime::new(Deps {
         store,
         hub,
         settings: Arc::new(settings(home)?),
         limits: home.loaded.config.limits.clone(),
         private: places.private.clone(),
-        processes: Arc::new(Reaper::new(program(), env).sandboxes(places, forced(&home.env))),
+        processes: Arc::new(match mark {
+            Some(mark) => reaper.marked(mark),
+            None => reaper,
+        }),
         outputs: home.paths.outputs(),
         journal: home.paths.journal(),
         search: home.loaded.config.search,
@@ -103,7 +113,20 @@ pub(crate) fn places(home: &Home) -> Places {
     let mut private = vec![paths.config.clone(), paths.state.clone(), paths.run.clone()];
     // A socket whose name is too long for the usual place has a directory of its own.
     private.extend(paths.socket().parent().filter(|dir| **dir != *paths.run).map(Path::to_owned));
+    private.extend(others(&home.env));
     Places { private, outputs: paths.outputs(), root: paths.sandboxes() }
+}
+
+/// What is no business of a command and may lie anywhere: sockets of the user's services, and the usual home, where this is
+/// another one.
+fn others(env: &Environment) -> Vec<PathBuf> {
+    let kept = |name: &str| !matches!(name, "CONVOKE_HOME" | "CONVOKE_RUNTIME_DIR");
+    let bare: Environment = env.iter().filter(|(name, _)| kept(name)).collect();
+    let usual = config::Paths::resolve(&bare).into_iter().flat_map(|usual| [usual.config, usual.state, usual.run]);
+    let sockets = env.get("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    // Where somebody works, nothing is hidden as a whole.
+    let around = |dir: &PathBuf| env.home().is_some_and(|home| home.starts_with(dir)) || dir.starts_with("/tmp");
+    usual.chain(sockets.filter(|dir| !around(dir))).collect()
 }
 
 /// For tests alone: what a machine without bubblewrap would do.

@@ -7,8 +7,9 @@ use crate::throttle::Throttle;
 use crate::tokens::Tokens;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
-use proto::Error;
-use std::net::SocketAddr;
+use proto::{Code, Error};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,11 +18,44 @@ use std::time::Instant;
 pub(crate) enum Door {
     /// The kernel has told who it is: the user whose gateway this is.
     Socket,
+    /// The same user, in a process that a sandbox holds: it may do what a token says that it presents.
+    Held(Arc<Presented>),
     Tcp {
         peer: SocketAddr,
         local: SocketAddr,
         checks: Arc<Checks>,
     },
+}
+
+/// What sandboxed commands have to present.
+pub(crate) struct Presented {
+    pub(crate) tokens: Tokens,
+    throttle: Throttle,
+}
+
+impl Presented {
+    /// Without a place where tokens are kept nothing opens.
+    pub(crate) fn new(state: Option<&Path>) -> Self {
+        let nowhere = Path::new("/dev/null");
+        Self { tokens: Tokens::new(state.unwrap_or(nowhere)), throttle: Throttle::default() }
+    }
+
+    fn caller(&self, request: &Parts) -> Result<Caller, Error> {
+        // Apart from those over TCP: a command that guesses locks out nobody else.
+        let here = Ipv4Addr::LOCALHOST.into();
+        let Some(token) = bearer(&request.headers) else { return Err(held()) };
+        self.throttle.attempt(here, Instant::now())?;
+        let caller = self.tokens.caller(token).ok_or_else(held)?;
+        self.throttle.forgive(here);
+        check_content(request)?;
+        Ok(caller)
+    }
+}
+
+fn held() -> Error {
+    Error::new(Code::Unauthorized, "a command in a sandbox may not use a gateway without a token").hint(
+        "run it outside of the sandbox, or send `Authorization: Bearer <token>`; `convoke token add NAME` makes one",
+    )
 }
 
 /// What every TCP connection shares.
@@ -49,6 +83,8 @@ impl Door {
     pub(crate) fn admit(&self, request: &Parts) -> Result<Option<Caller>, Error> {
         let (peer, local, checks) = match self {
             Self::Socket => return Ok(Some(Caller::owner())),
+            Self::Held(_) if request.uri.path() == OPEN => return Ok(None),
+            Self::Held(presented) => return presented.caller(request).map(Some),
             Self::Tcp { peer, local, checks } => (peer, local, checks),
         };
         let presents = request.headers.contains_key(header::AUTHORIZATION);
@@ -75,7 +111,7 @@ impl Door {
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Socket => "socket",
+            Self::Socket | Self::Held(_) => "socket",
             Self::Tcp { .. } => "tcp",
         }
     }

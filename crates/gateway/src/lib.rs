@@ -13,6 +13,7 @@ mod hosts;
 pub mod methods;
 mod metrics;
 mod openapi;
+mod peer;
 mod reference;
 mod router;
 pub mod serve;

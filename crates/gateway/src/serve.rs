@@ -2,12 +2,14 @@
 
 use crate::activity::{Activity, Guard};
 use crate::connection::{Connection, Server};
-use crate::door::Door;
+use crate::door::{Door, Presented};
 use crate::socket::{Listener, Socket};
 use crate::tcp::Tcp;
 use crate::tls::Certificate;
 use crate::{Gateway, router};
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
@@ -29,6 +31,8 @@ pub struct Serve {
     pub idle_exit: Option<Duration>,
     /// Listens there too.
     pub tcp: Option<Tcp>,
+    /// Where tokens are kept: a command in a sandbox comes in by one alone, also over the socket.
+    pub state: Option<PathBuf>,
 }
 
 /// Serves until [`Gateway::stop`], then ends everything in order and closes the store. The kernel takes connections from
@@ -44,7 +48,9 @@ pub async fn serve(gateway: Gateway, socket: Socket, options: Serve) {
     }
     let server = Server { gateway: gateway.clone(), router: router::router(gateway.clone()) };
     let mut serving = JoinSet::new();
-    serving.spawn(listen(At::Socket(listener), activity.clone(), server.clone()));
+    let presented = Arc::new(Presented::new(options.state.as_deref()));
+    beside.spawn(presented.tokens.clone().watch());
+    serving.spawn(listen(At::Socket(listener, presented), activity.clone(), server.clone()));
     if let Some(tcp) = options.tcp {
         beside.spawn(tcp.tokens().watch());
         serving.spawn(listen(At::Tcp(tcp), activity, server));
@@ -105,7 +111,8 @@ async fn secured(server: Server, certificate: Certificate, stream: TcpStream, gu
 
 /// Where to listen.
 enum At {
-    Socket(Listener),
+    /// With what a sandboxed command may come in by.
+    Socket(Listener, Arc<Presented>),
     Tcp(Tcp),
 }
 
@@ -117,7 +124,10 @@ enum Stream {
 impl At {
     async fn accept(&mut self) -> io::Result<(Stream, Door)> {
         Ok(match self {
-            Self::Socket(listener) => (Stream::Unix(listener.accept().await?), Door::Socket),
+            Self::Socket(listener, tokens) => match listener.accept().await? {
+                (stream, false) => (Stream::Unix(stream), Door::Socket),
+                (stream, true) => (Stream::Unix(stream), Door::Held(Arc::clone(tokens))),
+            },
             Self::Tcp(tcp) => {
                 let (stream, door) = tcp.accept().await?;
                 (Stream::Tcp(stream, tcp.certificate().cloned()), door)

@@ -1,6 +1,7 @@
 //! The Unix socket: for this user alone, in a directory of theirs. A logout may wipe that directory while the gateway
 //! lives, so it looks after its socket and makes it anew.
 
+use crate::peer::{Peer, Peers};
 use proto::{Code, Error};
 use std::fs::Permissions;
 use std::io;
@@ -39,7 +40,10 @@ impl Socket {
     pub(crate) fn split(self) -> (Listener, File) {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        (Listener { listener: self.listener, file: self.file.clone(), look, complained: false }, self.file)
+        (
+            Listener { listener: self.listener, file: self.file.clone(), look, complained: false, peers: Peers::new() },
+            self.file,
+        )
     }
 }
 
@@ -118,10 +122,12 @@ pub(crate) struct Listener {
     look: Interval,
     /// It was said that there is no socket.
     complained: bool,
+    peers: Peers,
 }
 
 impl Listener {
-    pub(crate) async fn accept(&mut self) -> io::Result<UnixStream> {
+    /// A connection, and whether a sandbox holds the process that made it.
+    pub(crate) async fn accept(&mut self) -> io::Result<(UnixStream, bool)> {
         loop {
             let (stream, _) = tokio::select! {
                 biased;
@@ -131,10 +137,11 @@ impl Listener {
                     continue;
                 }
             };
-            if is_ours(&stream) {
-                return Ok(stream);
+            match self.peers.judge(&stream) {
+                Peer::Owner => return Ok((stream, false)),
+                Peer::Held => return Ok((stream, true)),
+                Peer::Stranger => tracing::warn!("a connection of another user was refused"),
             }
-            tracing::warn!("a connection of another user was refused");
         }
     }
 
@@ -158,11 +165,6 @@ impl Listener {
             Err(_) => {}
         }
     }
-}
-
-/// A check that cannot run denies.
-fn is_ours(stream: &UnixStream) -> bool {
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == user())
 }
 
 #[cfg(test)]

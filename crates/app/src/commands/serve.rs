@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::sqlite::Sqlite;
 use tokio::task::JoinSet;
+use tools::process::Mark;
 
 /// How long a gateway that was asked to end may take.
 const LEAVING: Duration = Duration::from_secs(5);
@@ -108,13 +109,22 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
         let store = open(home, args, &hub).await?;
         // Whoever has the database has the home: what a killed predecessor left can go.
         tools::sandbox::clear_up(&wiring::places(home));
-        let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit)?;
+        let mark = Mark::new(&home.paths.state);
+        let gateway = wiring::gateway(home, Arc::new(store), hub, args.implicit, Some(mark.clone()))?;
+        // Beside the rest: nothing of this gateway can be mistaken for what is left.
+        let mut beside = JoinSet::new();
+        beside.spawn_blocking(move || end_left_behind(&mark));
         let socket = Socket::bind(&home.paths.socket())?;
         let tcp = listen(home, args)?;
         watch_signals(&gateway)?;
         announce(home, args, tcp.as_ref())?;
         let _hung = hang(home);
-        gateway::serve(gateway, socket, Serve { idle_exit: args.idle_exit, tcp }).await;
+        gateway::serve(
+            gateway,
+            socket,
+            Serve { idle_exit: args.idle_exit, tcp, state: Some(home.paths.state.clone()) },
+        )
+        .await;
         // Nothing runs any more, and what is warm goes with this process.
         tools::sandbox::clear_up(&wiring::places(home));
         Ok(())
@@ -122,6 +132,13 @@ fn serve(home: &Home, args: &Args) -> Result<(), Failure> {
     // Everything that counts is closed: a thread that still hangs in a file is not waited for.
     runtime.shutdown_background();
     served
+}
+
+fn end_left_behind(mark: &Mark) {
+    let ended = mark.end_left_behind();
+    if ended > 0 {
+        tracing::warn!(ended, "commands that a killed gateway had left running were ended");
+    }
 }
 
 /// The database of this home. One that an idle gateway of another command holds is free once that has left.

@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     }
     // Of these settings and no session: nothing that is stored is looked at.
     let nothing = Arc::new(Memory::new(Arc::new(|_| {})));
-    let gateway = wiring::gateway(&home, nothing, Hub::default(), true)?;
+    let gateway = wiring::gateway(&home, nothing, Hub::default(), true, None)?;
     let (tool, pattern, agent) = (args.tool, args.pattern, args.agent);
     let input = WhyInput { tool, pattern, agent, session: None, cwd: Some(directory) };
     let answer = block_on(async { Ok(Handle::<ToolsWhy>::handle(&gateway, input).await?) })?;

@@ -24,6 +24,7 @@ mod rules;
 mod sandbox;
 mod security;
 mod settings;
+mod sockets;
 mod talks;
 mod undo;
 mod wires;

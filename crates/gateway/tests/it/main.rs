@@ -51,7 +51,7 @@ impl World {
         let token = std::fs::read_to_string(tcp.token_file()).unwrap();
         let url = tcp.url();
         let address = url.split_once("://").unwrap().1.to_owned();
-        let world = Self::start(dir, Serve { idle_exit: None, tcp: Some(tcp) }).await;
+        let world = Self::start(dir, Serve { idle_exit: None, tcp: Some(tcp), state: None }).await;
         (world, Site { url, address, token })
     }
 

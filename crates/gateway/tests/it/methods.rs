@@ -292,7 +292,7 @@ async fn a_session_is_paused_and_resumed() {
 
 #[tokio::test]
 async fn an_idle_gateway_ends_and_takes_its_socket_along() {
-    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)), tcp: None };
+    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)), tcp: None, state: None };
     let mut world = World::serve(options).await;
     (&mut world.serving).await.unwrap();
     assert!(!world.dir.path().join("run/s.sock").exists());

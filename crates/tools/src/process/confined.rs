@@ -313,7 +313,11 @@ impl Sandboxes {
                 writable.push("/".into());
             }
             let writable = sandbox::pinned(&writable)?;
-            let words = sandbox::arguments_inside(network, HeldInside::ByLandlock(&writable), confine.reach.mode);
+            let words = sandbox::arguments_inside(
+                network,
+                HeldInside::ByLandlock { writable: &writable, private: &ground.private, readable: &ground.outputs },
+                confine.reach.mode,
+            );
             let link = start.inside(None, &words).await.map_err(failed)?;
             return Ok(Arc::new(Inside { link: Arc::new(link), laid: Vec::new(), _masks: Vec::new() }));
         };

@@ -3,6 +3,7 @@
 use super::collect::Collector;
 use super::confined::{self, Before, Entered, Sandboxes, Way};
 use super::fresh;
+use super::left::Mark;
 use super::wire::{self, Note, Report};
 use super::{Command, Error, Finished, Processes, clean_env};
 use crate::sandbox::{Backend, Confine, Mode, Places};
@@ -46,6 +47,7 @@ pub struct Reaper {
     feed_limit: Duration,
     link: Mutex<Option<Arc<Link>>>,
     sandboxes: Option<Arc<Sandboxes>>,
+    mark: Option<Mark>,
 }
 
 impl Reaper {
@@ -53,7 +55,7 @@ impl Reaper {
     /// `env` is cleaned here once more.
     pub fn new(exe: PathBuf, env: Vec<(String, String)>) -> Self {
         let (env, link) = (clean_env(env.into_iter()), Mutex::new(None));
-        Self { exe, env, feed_limit: FEED_LIMIT, link, sandboxes: None }
+        Self { exe, env, feed_limit: FEED_LIMIT, link, sandboxes: None, mark: None }
     }
 
     /// With sandboxes, enforced by the best there is on this machine, or by the backend that is given. Without this,
@@ -61,6 +63,13 @@ impl Reaper {
     #[must_use]
     pub fn sandboxes(mut self, places: Places, backend: Option<Backend>) -> Self {
         self.sandboxes = Some(Arc::new(Sandboxes::new(places, backend)));
+        self
+    }
+
+    /// With commands that the next gateway recognises, if this one is killed with all that would end them.
+    #[must_use]
+    pub fn marked(mut self, mark: Mark) -> Self {
+        self.mark = Some(mark);
         self
     }
 
@@ -171,8 +180,9 @@ impl Begun {
 
 #[async_trait]
 impl Processes for Reaper {
-    async fn run(&self, command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+    async fn run(&self, mut command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
         let started = Instant::now();
+        command.env.extend(self.mark.as_ref().map(Mark::variable));
         // What cannot be said to a runner is refused before anything is set up for it.
         wire::encode(&command)?;
         let begun = tokio::select! {

@@ -14,6 +14,8 @@
 //! runner, which is why it cannot hide. The reaper ends everything when its own socket closes or when it has not been
 //! fed in time (a gateway that was stopped), and adopts and ends what a killed runner leaves behind.
 //!
+//! When all of them are killed at once, the next gateway finds what is left by a mark in its environment (`left`).
+//!
 //! A command that is to be confined goes to another reaper, which was started inside a sandbox (`confined`): one for each
 //! session and what holds for it, kept for a while, so that only the first command pays for the sandbox. There the
 //! reaper is the first process of a namespace, and the kernel ends whatever is left when it ends.
@@ -22,6 +24,7 @@ mod collect;
 mod confined;
 mod env;
 mod fresh;
+mod left;
 mod link;
 mod links;
 mod live;
@@ -31,6 +34,7 @@ mod tree;
 mod wire;
 
 pub use env::{clean_env, shell};
+pub use left::Mark;
 pub use link::Reaper;
 pub use live::{Glimpse, Live};
 pub use reaper::reaper_main;

@@ -69,8 +69,10 @@ impl Backend {
     }
 }
 
-const PARTLY: &str =
-    "no bubblewrap here: writes elsewhere are refused, but nothing is hidden and hooks of git are not protected";
+const PARTLY: &str = "no bubblewrap here: writes elsewhere are refused, but nothing is hidden besides Convoke's own files, and hooks of git are not protected";
+/// Needs landlock of Linux 6.12.
+const NAMED_SOCKETS: &str =
+    "this kernel cannot keep commands that have network from abstract sockets, such as those of X11";
 const NOT_AT_ALL: &str = "no sandbox here: the command could reach whatever this user can";
 
 fn refused(why: &str, hint: &str) -> Enforced {
@@ -83,7 +85,10 @@ pub fn find(exe: &Path, path: Option<&OsStr>) -> (Backend, Vec<String>) {
     let mut notes = Vec::new();
     for bwrap in installed(path) {
         match bubblewrap::try_out(&bwrap, exe) {
-            Ok(()) => return (Backend::Bubblewrap(bwrap), notes),
+            Ok(()) => {
+                notes.extend((!inside::has_scopes()).then(|| NAMED_SOCKETS.to_owned()));
+                return (Backend::Bubblewrap(bwrap), notes);
+            }
             Err(why) => notes.push(format!("`{}` does not work here: {why}", bwrap.display())),
         }
     }
@@ -92,6 +97,7 @@ pub fn find(exe: &Path, path: Option<&OsStr>) -> (Backend, Vec<String>) {
     }
     if inside::has_landlock() {
         notes.push(PARTLY.into());
+        notes.extend((!inside::has_scopes()).then(|| NAMED_SOCKETS.to_owned()));
         return (Backend::Landlock, notes);
     }
     notes.push("this kernel has no landlock".into());
