@@ -633,8 +633,9 @@ pub(in super::super) fn inside(words: &[Word]) -> Vec<Inside> {
         return sets.flat_map(|word| value(word).map(set).unwrap_or_default()).collect();
     }
     let Some(name) = super::known(&words[0].text) else { return anywhere(rest) };
+    // Through one launcher: a line may have any number of them.
     if let Some(Ok(inner)) = launchers::command(name, rest)
-        && super::known(&inner[0].text).is_some()
+        && super::known(&inner[0].text).is_some_and(|name| !launchers::is_one(name))
     {
         return std::iter::once(one(inner.to_vec())).chain(inside(inner)).collect();
     }
