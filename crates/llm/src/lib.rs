@@ -190,16 +190,69 @@ pub struct Reply {
     pub finish: Finish,
 }
 
+/// Bytes of one delta: watchers take events up to a size.
+const LARGEST_PIECE: usize = 256 << 10;
+/// Bytes of a whole reply, as JSON. A model says a tenth of it at most; watchers take 8 MiB at once.
+const LARGEST_REPLY: usize = 4 << 20;
+/// The longest name of a tool, and the longest id, that servers take back.
+const LONGEST_NAME: usize = 64;
+const LONGEST_ID: usize = 256;
+/// Tokens of one request: far more than any context. Who tells of more counts wrongly.
+const MOST_TOKENS: u64 = 100_000_000;
+/// What one request can cost, in dollars.
+const MOST_MONEY: f64 = 10_000.0;
+
+impl Delta {
+    /// The same in pieces that anybody takes.
+    fn in_pieces(self, seen: &mut (dyn FnMut(Delta) + Send)) {
+        let (text, wrap): (String, fn(String) -> Self) = match self {
+            Self::Text(text) => (text, Self::Text),
+            Self::Reasoning(text) => (text, Self::Reasoning),
+        };
+        let mut rest = text.as_str();
+        while rest.len() > LARGEST_PIECE {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(LARGEST_PIECE));
+            seen(wrap(piece.to_owned()));
+            rest = after;
+        }
+        // Nearly always all of it, and then not copied.
+        seen(wrap(if rest.len() == text.len() { text } else { rest.to_owned() }));
+    }
+}
+
 impl Reply {
+    /// Within what can be kept, shown and sent back: a server may say anything.
+    fn measured(mut self) -> Result<Self, Error> {
+        let size: usize = self.parts.iter().map(Part::written_size).sum();
+        if size > LARGEST_REPLY {
+            return Err(Error::Garbage(format!("a reply of {size} bytes, and {LARGEST_REPLY} is the most")));
+        }
+        for part in &mut self.parts {
+            if let Part::Call { id, tool, .. } = part {
+                // No tool has such a name, so nothing else is meant by what is left of it.
+                tool.truncate(tool.floor_char_boundary(LONGEST_NAME));
+                // Without one, ours is used.
+                *id = id.take().filter(|id| id.len() <= LONGEST_ID);
+            }
+        }
+        if self.usage.context() > MOST_TOKENS {
+            self.usage = Usage { cost_usd: self.usage.cost_usd, ..Usage::default() };
+        }
+        if !(0.0..=MOST_MONEY).contains(&self.usage.cost_usd) {
+            self.usage.cost_usd = 0.0;
+        }
+        Ok(self)
+    }
+
     /// Adds what a server leaves to us: a count where it does not count, and the price of what was used.
     fn settled(mut self, request: &Request) -> Result<Self, Error> {
         if self.finish == Finish::ContentFilter && !self.parts.iter().any(Part::is_heard) {
             return Err(Error::Declined("it gave no answer".to_owned()));
         }
-        if self.usage == Usage::default() {
+        if self.usage.context() == 0 {
             // Without a number nobody would notice the context filling up.
             let said: usize = self.parts.iter().map(Part::size).sum();
-            self.usage = Usage { input: estimate(request.size()), output: estimate(said), ..Usage::default() };
+            (self.usage.input, self.usage.output) = (estimate(request.size()), estimate(said));
         }
         if self.usage.cost_usd == 0.0
             && let Some(cost) = &request.model.cost
@@ -231,6 +284,19 @@ impl Part {
             Self::Text(text) => text.len(),
             Self::Reasoning(thought) => thought.text.len(),
             Self::Call { tool, input, .. } => tool.len() + input.len(),
+            Self::Block(block) => block.raw.get().len(),
+        }
+    }
+
+    /// Bytes of it as JSON, which writes some characters as six.
+    fn written_size(&self) -> usize {
+        let quoted = |text: &str| text.len() + 5 * text.bytes().filter(|byte| *byte < 32).count();
+        match self {
+            Self::Text(text) => quoted(text),
+            Self::Reasoning(thought) => {
+                quoted(&thought.text) + thought.block.as_ref().map_or(0, |it| it.raw.get().len())
+            }
+            Self::Call { tool, input, .. } => quoted(tool).min(LONGEST_NAME) + quoted(input),
             Self::Block(block) => block.raw.get().len(),
         }
     }
@@ -295,5 +361,43 @@ impl Error {
             Self::Declined(_) => "say it differently, or choose another model",
             Self::Garbage(_) => "check that `base_url` points at an API of the configured `wire`",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(parts: Vec<Part>, usage: Usage) -> Result<Reply, Error> {
+        Reply { parts, usage, finish: Finish::Stop }.measured()
+    }
+
+    #[test]
+    fn what_a_server_says_is_kept_within_what_can_be_kept_and_sent_back() {
+        let long = "ä".repeat(500_000);
+        let call = Part::Call { id: Some(long.clone()), tool: long.clone(), input: String::new() };
+        let parts = reply(vec![call], Usage::default()).unwrap().parts;
+        let Part::Call { id: None, tool, .. } = &parts[0] else { panic!("{parts:?}") };
+        assert_eq!(tool.len(), LONGEST_NAME);
+        assert!(reply(vec![Part::Text("x".repeat(LARGEST_REPLY + 1))], Usage::default()).is_err());
+        assert!(reply(vec![Part::Text("\u{1}".repeat(LARGEST_REPLY / 5))], Usage::default()).is_err());
+        let many = Usage { input: u64::MAX, output: u64::MAX, cost_usd: f64::INFINITY, ..Usage::default() };
+        assert_eq!(reply(Vec::new(), many).unwrap().usage, Usage::default());
+    }
+
+    #[test]
+    fn a_long_delta_is_seen_in_pieces() {
+        let text = "ä".repeat(LARGEST_PIECE);
+        let mut seen = Vec::new();
+        Delta::Reasoning(text.clone()).in_pieces(&mut |delta| seen.push(delta));
+        assert_eq!(seen.len(), 2);
+        let all: String = seen
+            .iter()
+            .map(|delta| match delta {
+                Delta::Reasoning(it) => it.as_str(),
+                Delta::Text(_) => "",
+            })
+            .collect();
+        assert!(all == text || all.len() == text.len());
     }
 }

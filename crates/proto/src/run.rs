@@ -97,16 +97,17 @@ pub struct Usage {
 impl Usage {
     /// What the last request filled of the model's context.
     pub fn context(&self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_write
+        let all = [self.input, self.output, self.cache_read, self.cache_write];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 }
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input += other.input;
-        self.output += other.output;
-        self.cache_read += other.cache_read;
-        self.cache_write += other.cache_write;
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
         self.cost_usd += other.cost_usd;
     }
 }
@@ -114,6 +115,14 @@ impl AddAssign for Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_tokens_stop_at_the_largest_number() {
+        let most = Usage { input: u64::MAX, output: 1, cache_read: u64::MAX, cache_write: 0, cost_usd: 1.0 };
+        let mut sum = most;
+        sum += most;
+        assert_eq!((sum.input, sum.output, sum.context()), (u64::MAX, 2, u64::MAX));
+    }
 
     #[test]
     fn every_status_reads_back_and_is_not_both_busy_and_ended() {

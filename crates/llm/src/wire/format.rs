@@ -98,7 +98,8 @@ impl<F: Format> Provider for Wired<F> {
     }
 
     async fn stream(&self, request: Request, seen: &mut (dyn FnMut(Delta) + Send)) -> Result<Reply, Error> {
-        let asked = self.ask(&request, seen).await;
+        let mut seen = |delta: Delta| delta.in_pieces(seen);
+        let asked = self.ask(&request, &mut seen).await.and_then(Reply::measured);
         self.exchange.connection.asked(estimate(request.size()), &asked);
         match asked.and_then(|reply| reply.settled(&request)) {
             Ok(reply) => Ok(reply),

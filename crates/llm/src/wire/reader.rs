@@ -189,6 +189,11 @@ fn is_ping(name: Option<&str>, data: &str) -> bool {
     name == Some("ping") || (data.len() < LONGEST && data.contains("ping") && typed())
 }
 
+/// A number of tokens as servers write it: some write fractions, and one that is less than none is none.
+pub(crate) fn count(told: &Value) -> Option<u64> {
+    told.as_u64().or_else(|| told.as_f64().map(|number| number as u64))
+}
+
 /// An event that is JSON, or the complaint that it is none.
 pub(crate) fn json(data: &str) -> Result<Value, Error> {
     serde_json::from_str(data).map_err(|error| not_json(data, &error))

@@ -126,7 +126,7 @@ impl Answer {
 
     /// Counts are running totals: a later one replaces an earlier one, and what is left out has not changed.
     fn counted(&mut self, told: &Value) {
-        let set = |place: &mut u64, name: &str| *place = told[name].as_u64().unwrap_or(*place);
+        let set = |place: &mut u64, name: &str| *place = reader::count(&told[name]).unwrap_or(*place);
         set(&mut self.usage.input, "input_tokens");
         set(&mut self.usage.output, "output_tokens");
         set(&mut self.usage.cache_read, "cache_read_input_tokens");

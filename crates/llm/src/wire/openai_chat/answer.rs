@@ -4,7 +4,7 @@
 //! understood is taken and the rest passed over.
 
 use super::details::Details;
-use crate::wire::reader::{self, broken_off, json};
+use crate::wire::reader::{self, broken_off, count as number, json};
 use crate::wire::refusal;
 use crate::{Delta, Error, Part, Reply};
 use proto::Usage;
@@ -216,7 +216,6 @@ fn finish(reason: &str) -> Finish {
 
 /// Tokens as we count them: what came from the cache is not input.
 fn usage(told: &Value) -> Usage {
-    let number = |value: &Value| value.as_u64().or_else(|| value.as_f64().map(|number| number as u64));
     let all = number(&told["prompt_tokens"]).or_else(|| number(&told["input_tokens"])).unwrap_or(0);
     let output = number(&told["completion_tokens"]).or_else(|| number(&told["output_tokens"])).unwrap_or(0);
     let cached = number(&told["prompt_tokens_details"]["cached_tokens"])

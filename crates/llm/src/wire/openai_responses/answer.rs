@@ -165,8 +165,8 @@ fn complaint(data: &str) -> Error {
 
 /// Tokens as we count them: what came from the cache is not input.
 fn usage(told: &Value) -> Usage {
-    let all = told["input_tokens"].as_u64().unwrap_or(0);
-    let cached = told["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0).min(all);
-    let output = told["output_tokens"].as_u64().unwrap_or(0);
+    let all = reader::count(&told["input_tokens"]).unwrap_or(0);
+    let cached = reader::count(&told["input_tokens_details"]["cached_tokens"]).unwrap_or(0).min(all);
+    let output = reader::count(&told["output_tokens"]).unwrap_or(0);
     Usage { input: all - cached, output, cache_read: cached, ..Usage::default() }
 }
