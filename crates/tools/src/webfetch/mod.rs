@@ -3,11 +3,12 @@
 mod fetch;
 mod guard;
 mod page;
+mod shape;
 #[cfg(test)]
 mod tests;
 
 use crate::files;
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
 use fetch::{Page, System, Ways};
 use schemars::JsonSchema;
@@ -22,7 +23,8 @@ const LONGEST: u64 = 120;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The address: `http` or `https`.
-    #[serde(alias = "uri", alias = "address")]
+    #[serde(alias = "uri", alias = "address", deserialize_with = "tolerant::address")]
+    #[schemars(with = "String")]
     url: String,
     /// How the page is shown; `markdown` without it.
     #[serde(default)]
@@ -104,11 +106,10 @@ async fn shown(page: Page, format: Format, cx: &ToolCx) -> Result<Output, Error>
     let text = String::from_utf8_lossy(&body).into_owned();
     let is_page = base.contains("html") || (base.is_empty() && text.trim_start().starts_with('<'));
     let text = match format {
-        Format::Markdown if is_page => tokio::task::spawn_blocking(move || page::markdown(&text)).await,
-        Format::Text if is_page => tokio::task::spawn_blocking(move || page::text(&text)).await,
-        _ => Ok(text),
+        Format::Markdown if is_page => files::blocking("webfetch", cx, move |_| Ok(page::markdown(&text))).await?,
+        Format::Text if is_page => files::blocking("webfetch", cx, move |_| Ok(page::text(&text))).await?,
+        _ => text,
     };
-    let text = text.map_err(|error| Error::tell(format!("the page could not be read: {error}")))?;
     let mut head = format!("{url} ({status})\n\n");
     if cut {
         head = format!("{url} ({status}; only the first {} MiB)\n\n", fetch::MOST >> 20);

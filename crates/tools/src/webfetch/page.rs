@@ -1,16 +1,13 @@
 //! A page as a model reads it.
 
-use std::collections::BTreeSet;
-
-/// Elements inside each other, beyond which a page is not taken apart: whoever writes such a page means harm.
-const DEEPEST: usize = 400;
+use super::shape;
 
 /// Elements that say nothing to a reader.
 const MUTE: [&str; 8] = ["script", "style", "noscript", "template", "svg", "iframe", "object", "head"];
 
-/// The page as markdown; as bare text when nobody can take it apart.
+/// The page as markdown; as bare text when nobody can take it apart, or whoever wrote it means harm by that.
 pub(super) fn markdown(html: &str) -> String {
-    if depth(html) > DEEPEST {
+    if shape::is_too_much(html) {
         return text(html);
     }
     let converter = htmd::HtmlToMarkdown::builder().skip_tags(MUTE.to_vec()).build();
@@ -86,24 +83,6 @@ fn tidy(text: &str) -> String {
         }
     }
     out.trim_end().to_owned()
-}
-
-/// How deep elements stand in each other, at least as deep as a parser would find them.
-fn depth(html: &str) -> usize {
-    const EMPTY: [&str; 14] =
-        ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "!"];
-    let empty: BTreeSet<&str> = EMPTY.into_iter().collect();
-    let (mut deep, mut deepest) = (0_usize, 0);
-    for (at, _) in html.match_indices('<') {
-        let name = name(&html[at..]);
-        if name.starts_with('/') {
-            deep = deep.saturating_sub(1);
-        } else if !name.is_empty() && !empty.contains(name.trim_end_matches('/')) {
-            deep += 1;
-            deepest = deepest.max(deep);
-        }
-    }
-    deepest
 }
 
 #[cfg(test)]
