@@ -40,6 +40,10 @@ pub struct Limits {
     pub shutdown_ms: u64,
     /// How long a session without work stays in memory: `idleMinutes` in the file.
     pub idle_ms: u64,
+    /// How long saved outputs of tools are kept: `outputDays` in the file.
+    pub output_ms: u64,
+    /// What they may take altogether, the oldest going first: `outputMegabytes` in the file.
+    pub output_bytes: u64,
 }
 
 pub(crate) const SECTION: Section = Section {
@@ -76,6 +80,18 @@ pub(crate) const SECTION: Section = Section {
             "how long an agent that is asked to end may take to answer",
         ),
         setting("limits.idleMinutes", Kind::Number, "5", "how long a session without work stays in memory"),
+        setting(
+            "limits.outputDays",
+            Kind::Number,
+            "30",
+            "how long outputs of tools that were too long to show are kept",
+        ),
+        setting(
+            "limits.outputMegabytes",
+            Kind::Whole,
+            "2048",
+            "what these may take on the disk altogether; the oldest go first",
+        ),
     ],
 };
 
@@ -96,6 +112,8 @@ impl Default for Limits {
             ask_ms: 30 * MINUTE,
             shutdown_ms: MINUTE,
             idle_ms: 5 * MINUTE,
+            output_ms: 30 * 24 * 60 * MINUTE,
+            output_bytes: 2048 << 20,
         }
     }
 }
@@ -126,6 +144,8 @@ pub(crate) const KEYS: &[&str] = &[
     "askMinutes",
     "shutdownSeconds",
     "idleMinutes",
+    "outputDays",
+    "outputMegabytes",
 ];
 
 impl Limits {
@@ -149,6 +169,8 @@ impl Limits {
                 "shutdownSeconds" => limits.shutdown_ms = (node.number(0.0, MOST_MINUTES * 60.0)? * 1000.0) as u64,
                 "askMinutes" => limits.ask_ms = minutes(node)?,
                 "idleMinutes" => limits.idle_ms = minutes(node)?,
+                "outputDays" => limits.output_ms = (node.number(0.0, 3650.0)? * 24.0 * 60.0 * MINUTE as f64) as u64,
+                "outputMegabytes" => limits.output_bytes = node.whole(0, MOST)? << 20,
                 _ => notes.unknown(field, KEYS),
             }
         }

@@ -10,11 +10,11 @@ use crate::runtime::Inner;
 use crate::steady;
 use futures_util::FutureExt;
 use proto::{Code, Error, Job, JobId, Millis, RunId, SessionId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use store::Post;
@@ -52,6 +52,16 @@ impl Jobs {
     /// Those of a session, oldest first.
     pub(crate) fn of(&self, session: &SessionId) -> Vec<JobInfo> {
         self.lock().get(session).into_iter().flatten().map(|running| running.info()).collect()
+    }
+
+    /// What they print to while they run.
+    pub(crate) fn files(&self) -> HashSet<PathBuf> {
+        self.lock()
+            .values()
+            .flatten()
+            .filter(|running| running.is_live())
+            .map(|it| PathBuf::from(&it.job.file))
+            .collect()
     }
 
     pub(crate) fn running(&self) -> usize {
@@ -229,7 +239,7 @@ fn words(job: &Job, end: &JobEnd, trouble: Option<&str>) -> String {
 }
 
 fn last_lines(file: &Path) -> io::Result<String> {
-    let mut file = std::fs::File::open(file)?;
+    let mut file = foreign::file(file)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES)))?;
     let mut bytes = Vec::new();

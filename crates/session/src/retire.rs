@@ -29,9 +29,7 @@ impl Runtime {
     /// Stops a session with all below it, hides them, and gives its key and label back.
     pub async fn delete(&self, session: &SessionId, once: Option<String>) -> Result<(), Error> {
         self.stopped(session, once, |_| None).await?;
-        let journal = self.inner.journal(session);
-        // What is left of it goes with the next start, when it is old.
-        let _ = tokio::task::spawn_blocking(move || journal.forget()).await;
+        self.forget_files(session).await;
         Ok(())
     }
 

@@ -327,7 +327,7 @@ impl Inner {
         self.outputs_of(&row.root).join("agents").join(format!("{}.md", row.id))
     }
 
-    fn attachments(&self, root: &SessionId, session: &SessionId) -> PathBuf {
+    pub(crate) fn attachments(&self, root: &SessionId, session: &SessionId) -> PathBuf {
         self.outputs_of(root).join("attachments").join(session.as_str())
     }
 
