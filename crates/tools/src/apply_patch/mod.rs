@@ -4,7 +4,7 @@ mod patch;
 #[cfg(test)]
 mod tests;
 
-use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
+use crate::files::{self, Draft, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
 use crate::journal::Page;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx};
 use async_trait::async_trait;
@@ -14,9 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub struct ApplyPatch;
+
+/// Bytes of all new files together: they are held until all of them are known to fit.
+const MAX_HELD: u64 = 4 * MAX_EDITED;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
@@ -50,19 +52,20 @@ impl Tool for ApplyPatch {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let changes = patch::parse(&args.patch).map_err(Error::tell)?;
-        // Resolved once: what is permitted here is what is touched below.
-        let resolved = |path: &str| (path.to_owned(), files::resolve(path, &cx.dir));
-        let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
-        for change in &changes {
-            for path in change.paths() {
-                files::permitted(&accesses(change, path, &places[path], cx), cx)?;
-                cx.processes.give_way(&places[path]);
+        let apply = move |cx: &ToolCx| {
+            let changes = patch::parse(&args.patch).map_err(Error::tell)?;
+            // Resolved once: what is permitted here is what is touched below.
+            let resolved = |path: &str| (path.to_owned(), files::resolve(path, &cx.dir));
+            let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
+            for change in &changes {
+                for path in change.paths() {
+                    files::permitted(&accesses(change, path, &places[path], cx), cx)?;
+                    cx.processes.give_way(&places[path]);
+                }
             }
-        }
-        let (seen, page, worktree) = (Arc::clone(&cx.files), cx.page(), cx.worktree.clone());
-        let apply = move || apply(&changes, &places, &worktree, &seen, &page);
-        let (text, facts) = files::blocking("apply_patch", apply).await?;
+            apply(&changes, &places, cx)
+        };
+        let (text, facts) = files::blocking("apply_patch", cx, apply).await?;
         Ok(Output::text(text).with(&facts))
     }
 }
@@ -88,52 +91,82 @@ struct Write {
     told: String,
 }
 
-fn apply(
-    changes: &[Change],
-    places: &Places,
-    worktree: &Path,
-    seen: &Seen,
-    page: &Page,
-) -> Result<(String, Facts), Error> {
-    let _alone = seen.writing();
+fn apply(changes: &[Change], places: &Places, cx: &ToolCx) -> Result<(String, Facts), Error> {
+    let _alone = cx.files.writing();
     let mut writes: Vec<Write> = Vec::new();
     for change in changes {
-        writes.extend(plan(change, places, worktree, seen)?);
+        writes.extend(plan(change, places, cx)?);
+        let held: usize = writes.iter().filter_map(|write| write.bytes.as_ref()).map(Vec::len).sum();
+        if held as u64 > MAX_HELD {
+            return Err(Error::tell("the files of this patch are too large together: make several patches of it"));
+        }
     }
     let mut paths = BTreeSet::new();
     if let Some(twice) = writes.iter().find(|write| !paths.insert(&write.path)) {
         return Err(Error::tell(format!("`{}` is changed twice: put its changes together", twice.path.display())));
     }
-    // Everything fits: from here on only the disk can say no.
+    let page = cx.page();
+    // Everything fits: from here on only the disk can say no. What needs room on it comes first, for all files.
+    let mut drafts = Together(Vec::with_capacity(writes.len()));
+    for write in &writes {
+        drafts.0.push(write.draft(&page)?);
+    }
+    drafts.0.iter_mut().try_for_each(Draft::stage)?;
+    for (done, draft) in drafts.0.iter_mut().enumerate() {
+        if let Err(error) = draft.finish() {
+            return Err(Error::tell(format!("{error}{}", take_back(&writes[..done], cx))));
+        }
+    }
     let (mut told, mut changed) = (String::new(), Vec::new());
     for write in &writes {
-        if let Err(error) = write.carry_out(seen, page) {
-            let done = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
-            return Err(Error::tell(format!("{error}; changed before that: {done}")));
+        if let (Some(_), Ok(Some(now))) = (&write.bytes, files::found(&write.path)) {
+            cx.files.note(&write.path, Stamp::of(&now));
         }
         told.push_str(&write.told);
         told.push('\n');
-        changed.push(files::relative(&write.path, worktree));
+        changed.push(files::relative(&write.path, &cx.worktree));
     }
     Ok((told, Facts { changed }))
 }
 
+/// Puts back what was changed before something failed that hardly ever does, and tells what stayed.
+fn take_back(done: &[Write], cx: &ToolCx) -> String {
+    let calls = std::collections::HashSet::from([cx.call.as_str()]);
+    let undone =
+        if done.is_empty() { Ok(Vec::new()) } else { cx.journal.put_all_back(&calls, &format!("back_{}", cx.call)) };
+    let left: Vec<String> = match undone {
+        Ok(files) => files.into_iter().filter(|file| file.reason.is_some()).map(|file| file.path).collect(),
+        Err(_) => done.iter().map(|write| write.path.display().to_string()).collect(),
+    };
+    if left.is_empty() { "; nothing was changed".into() } else { format!("; changed before that: {}", left.join(", ")) }
+}
+
+/// Given up the newest first: a folder that was made for several files goes with the last of them.
+struct Together(Vec<Draft>);
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        while let Some(newest) = self.0.pop() {
+            drop(newest);
+        }
+    }
+}
+
 impl Write {
-    fn carry_out(&self, seen: &Seen, page: &Page) -> Result<(), Error> {
+    fn draft(&self, page: &Page) -> Result<Draft, Error> {
         match (&self.bytes, &self.before) {
-            (Some(bytes), before) => {
-                let stamp = files::save(&self.path, bytes, before.as_ref(), page)?;
-                seen.note(&self.path, stamp);
-                Ok(())
+            (Some(bytes), before) => Draft::write(&self.path, bytes, before.as_ref(), None, page),
+            (None, before) => {
+                let before = before.as_ref().expect("what goes was there");
+                Draft::remove(&self.path, before, 0, page)
             }
-            (None, Some(before)) => files::remove(&self.path, before, 0, page),
-            (None, None) => Ok(()),
         }
     }
 }
 
 /// What one change comes to on the disk, or why it cannot be.
-fn plan(change: &Change, places: &Places, worktree: &Path, seen: &Seen) -> Result<Vec<Write>, Error> {
+fn plan(change: &Change, places: &Places, cx: &ToolCx) -> Result<Vec<Write>, Error> {
+    let (worktree, seen) = (&cx.worktree, &cx.files);
     let at = |path: &str| places[path].clone();
     let shown = |path: &Path| files::relative(path, worktree);
     match change {
@@ -157,7 +190,7 @@ fn plan(change: &Change, places: &Places, worktree: &Path, seen: &Seen) -> Resul
             }
             let bytes = files::contents(&path)?;
             let text = Text::decode(bytes).ok_or_else(|| tell("not UTF-8 text: use `bash`".into()))?;
-            let body = patch::apply(&text.body, hunks).map_err(tell)?;
+            let body = patch::apply(&text.body, hunks, &cx.cancel).map_err(tell)?;
             let bytes = Some(text.encode(&body));
             let Some(to) = to.as_deref().map(at).filter(|to| *to != path) else {
                 let told = format!("updated `{}`", shown(&path));

@@ -1,5 +1,7 @@
 //! The text of a patch, read and laid over files. Nothing here touches a disk.
 
+use tokio_util::sync::CancellationToken;
+
 /// What a patch does to one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -79,8 +81,13 @@ pub(super) fn parse(text: &str) -> Result<Vec<Change>, String> {
     if changes.is_empty() {
         return Err("the patch changes no file".into());
     }
-    if changes.iter().flat_map(Change::paths).any(str::is_empty) {
-        return Err("a file has no name".into());
+    for path in changes.iter().flat_map(Change::paths) {
+        if path.is_empty() {
+            return Err("a file has no name".into());
+        }
+        if let Some(why) = foreign::text::path_is_wrong(path) {
+            return Err(format!("a file has a wrong name: {why}"));
+        }
     }
     Ok(changes)
 }
@@ -139,7 +146,7 @@ fn updated(at: usize, path: String, lines: &[(usize, &str)]) -> Result<Change, S
 }
 
 /// A file with the changes made. The error says what was not found.
-pub(super) fn apply(body: &str, hunks: &[Hunk]) -> Result<String, String> {
+pub(super) fn apply(body: &str, hunks: &[Hunk], cancel: &CancellationToken) -> Result<String, String> {
     let ended = body.is_empty() || body.ends_with('\n');
     let lines: Vec<&str> = body.lines().collect();
     let (mut out, mut at): (Vec<&str>, usize) = (Vec::new(), 0);
@@ -152,7 +159,7 @@ pub(super) fn apply(body: &str, hunks: &[Hunk]) -> Result<String, String> {
             from += found.ok_or_else(|| format!("there is no line `{anchor}` below the change before"))? + 1;
         }
         let old: Vec<&str> = hunk.lines.iter().filter_map(Line::old).collect();
-        let place = find(&lines, from, &old, hunk.at_end)?;
+        let place = find(&lines, from, &old, hunk.at_end, cancel)?;
         out.extend(&lines[at..place]);
         // What stays is taken from the file, whatever blanks the patch has.
         let mut next = place;
@@ -190,7 +197,7 @@ const ALIKE: [fn(&str, &str) -> bool; 3] =
     [|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
 /// Where these lines stand.
-fn find(lines: &[&str], from: usize, old: &[&str], at_end: bool) -> Result<usize, String> {
+fn find(lines: &[&str], from: usize, old: &[&str], at_end: bool, cancel: &CancellationToken) -> Result<usize, String> {
     if old.is_empty() {
         return Ok(if at_end || from == 0 { lines.len() } else { from });
     }
@@ -198,11 +205,10 @@ fn find(lines: &[&str], from: usize, old: &[&str], at_end: bool) -> Result<usize
         lines[place..].len() >= old.len() && old.iter().zip(&lines[place..]).all(|(old, line)| alike(old, line))
     };
     for alike in ALIKE {
-        let places: Vec<usize> = match at_end {
-            true => lines.len().checked_sub(old.len()).filter(|place| *place >= from).into_iter().collect(),
-            false => (from..lines.len()).collect(),
-        };
-        let mut found = places.into_iter().filter(|place| fits(*place, alike));
+        let first = if at_end { lines.len().checked_sub(old.len()).filter(|last| *last >= from) } else { Some(from) };
+        // Lines that are all the same make this as long as one file times the other.
+        let places = first.map_or(0..0, |first| first..lines.len()).take_while(|_| !cancel.is_cancelled());
+        let mut found = places.filter(|place| fits(*place, alike));
         match (found.next(), found.next()) {
             (Some(place), None) => return Ok(place),
             // Below a change or an anchor the first place is meant; without either nobody can tell.
@@ -229,7 +235,7 @@ mod tests {
     fn update(text: &str, body: &str) -> Result<String, String> {
         let patch = format!("{BEGIN}\n{UPDATE} a\n{text}\n{END}\n");
         let Change::Update { hunks, .. } = parse(&patch)?.remove(0) else { panic!("no update") };
-        apply(body, &hunks)
+        apply(body, &hunks, &CancellationToken::new())
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Writing a file whole or not at all.
 
 use super::Stamp;
-use super::handle::{self, Folder};
 use super::paths::{contents, elsewhere, swapped};
 use crate::Error;
 use crate::journal::{Change, MOST, Page, Version};
+use foreign::Folder;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, Permissions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Puts `bytes` in the place of a file, which must still be as `before` says (`None`: not there). Makes the folders
 /// above it, keeps mode and owner. What it was is in the journal first. Returns the file as it is then.
@@ -26,31 +26,132 @@ pub(crate) fn save_as(
     mode: Option<u32>,
     page: &Page,
 ) -> Result<Stamp, Error> {
-    let cannot = |error: io::Error| cannot("write", path, &error);
-    let (parent, name) = place(path)?;
-    let mode = before.map(mode_of).or(mode);
-    note(path, before, Some((Some(bytes), mode.unwrap_or(0o644))), missing_folders(parent), page)?;
-    let folder = Folder::make(parent).map_err(cannot)?;
-    let temporary = Temporary::begin(&folder, path).map_err(cannot)?;
-    fill(&temporary.file, bytes, before, mode).map_err(cannot)?;
-    // As late as can be: whoever wrote it since would lose their work.
-    unchanged(path, folder.look(name), before)?;
-    temporary.take_place(name).map_err(cannot)?;
-    folder.look(name).map(|now| Stamp::of(&now)).map_err(cannot)
+    let mut draft = Draft::write(path, bytes, before, mode, page)?;
+    draft.stage()?;
+    draft.finish()?;
+    draft.folder.look(&draft.name).map(|now| Stamp::of(&now)).map_err(|error| cannot("write", path, &error))
 }
 
 /// Removes a file, which must still be as `before` says, and so many folders above it, if nothing else is in them. What
 /// it was is in the journal first.
 pub(crate) fn remove(path: &Path, before: &Metadata, folders: usize, page: &Page) -> Result<(), Error> {
-    let cannot = |error: io::Error| cannot("remove", path, &error);
-    let (parent, name) = place(path)?;
-    note(path, Some(before), None, folders, page)?;
-    let folder = Folder::open(parent).map_err(cannot)?;
-    unchanged(path, folder.look(name), Some(before))?;
-    folder.remove(name).map_err(cannot)?;
+    Draft::remove(path, before, folders, page)?.finish()?;
+    let parent = path.parent().unwrap_or(path);
     let emptied = parent.ancestors().take(folders).filter_map(|folder| folder.parent().zip(folder.file_name()));
     emptied.into_iter().all(|(above, name)| Folder::open(above).and_then(|above| above.remove_folder(name)).is_ok());
     Ok(())
+}
+
+/// A change of one file that is ready to be made. What is dropped unfinished leaves nothing behind.
+///
+/// In three steps, so that changes of several files are made together or not at all: all that needs room on the disk
+/// comes first (`write`), then names (`stage`), and at last what takes none (`finish`).
+pub(crate) struct Draft {
+    path: PathBuf,
+    folder: Folder,
+    name: OsString,
+    before: Option<Metadata>,
+    /// What it shall be; nothing for a file that goes.
+    file: Option<File>,
+    /// The name it has for the moment. Given as late as can be: a kill leaves nothing before that.
+    held: Option<OsString>,
+    /// Folders that were made for it.
+    made: usize,
+    finished: bool,
+}
+
+impl Draft {
+    /// A file as it shall be, whole, and without a name where that can be.
+    pub(crate) fn write(
+        path: &Path,
+        bytes: &[u8],
+        before: Option<&Metadata>,
+        mode: Option<u32>,
+        page: &Page,
+    ) -> Result<Self, Error> {
+        let cannot = |error: io::Error| cannot("write", path, &error);
+        let (parent, name) = place(path)?;
+        let mode = before.map(mode_of).or(mode);
+        let made = missing_folders(parent);
+        note(path, before, Some((Some(bytes), mode.unwrap_or(0o644))), made, page)?;
+        let folder = Folder::make(parent).map_err(cannot)?;
+        let (path, name, before) = (path.to_owned(), name.to_owned(), before.cloned());
+        let mut draft = Self { path, folder, name, before, file: None, held: None, made, finished: false };
+        let file = match draft.folder.create_nameless() {
+            Ok(file) => file,
+            Err(_) => {
+                let held = temporary_name(&draft.path);
+                let file = draft.folder.create(&held).map_err(cannot)?;
+                draft.held = Some(held);
+                file
+            }
+        };
+        fill(&file, bytes, draft.before.as_ref(), mode).map_err(cannot)?;
+        draft.file = Some(file);
+        Ok(draft)
+    }
+
+    /// A file that shall go.
+    pub(crate) fn remove(path: &Path, before: &Metadata, folders: usize, page: &Page) -> Result<Self, Error> {
+        let (parent, name) = place(path)?;
+        note(path, Some(before), None, folders, page)?;
+        let folder = Folder::open(parent).map_err(|error| cannot("remove", path, &error))?;
+        let (path, name, before) = (path.to_owned(), name.to_owned(), Some(before.clone()));
+        Ok(Self { path, folder, name, before, file: None, held: None, made: 0, finished: false })
+    }
+
+    /// Gives it a name: that of a new file, or one beside the file whose place it takes.
+    pub(crate) fn stage(&mut self) -> Result<(), Error> {
+        let Some(file) = &self.file else { return Ok(()) };
+        unchanged(&self.path, self.folder.look(&self.name), self.before.as_ref())?;
+        let given = match (&self.before, &self.held) {
+            (None, None) => self.folder.name(file, &self.name).map(|()| self.name.clone()),
+            (None, Some(held)) => self.folder.rename(held, &self.name).map(|()| self.name.clone()),
+            (Some(_), None) => {
+                let held = temporary_name(&self.path);
+                self.folder.name(file, &held).map(|()| held)
+            }
+            (Some(_), Some(held)) => Ok(held.clone()),
+        };
+        self.held = Some(given.map_err(|error| cannot("write", &self.path, &error))?);
+        Ok(())
+    }
+
+    /// Makes the change.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        let (before, name) = (self.before.as_ref(), &self.name);
+        let done = match (&self.file, before) {
+            // It has its name already.
+            (Some(_), None) => Ok(()),
+            // As late as can be: whoever wrote it since would lose their work.
+            (Some(_), Some(_)) => {
+                unchanged(&self.path, self.folder.look(name), before)?;
+                self.held.as_ref().map_or(Ok(()), |held| self.folder.rename(held, name))
+            }
+            (None, _) => {
+                unchanged(&self.path, self.folder.look(name), before)?;
+                self.folder.remove(name)
+            }
+        };
+        let what = if self.file.is_some() { "write" } else { "remove" };
+        done.map_err(|error| cannot(what, &self.path, &error))?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        if let Some(held) = &self.held {
+            let _ = self.folder.remove(held);
+        }
+        let parent = self.path.parent().unwrap_or(&self.path);
+        let made = parent.ancestors().take(self.made).filter_map(|folder| folder.parent().zip(folder.file_name()));
+        made.into_iter().all(|(above, name)| Folder::open(above).and_then(|above| above.remove_folder(name)).is_ok());
+    }
 }
 
 /// The one place where it is kept what a file was. What cannot be kept is not changed.
@@ -61,11 +162,11 @@ fn note(
     folders: usize,
     page: &Page,
 ) -> Result<(), Error> {
-    unchanged(path, handle::look(path), before)?;
+    unchanged(path, foreign::look(path), before)?;
     let small = before.filter(|before| before.len() <= MOST as u64);
     let content = small.map(|_| contents(path)).transpose()?;
     // As it was read: else somebody is writing it, and the copy may be neither theirs nor ours.
-    unchanged(path, handle::look(path), before)?;
+    unchanged(path, foreign::look(path), before)?;
     let before = before.map(|before| (content.as_deref(), mode_of(before)));
     page.note(&Change { path, before, after, folders }).map_err(|error| {
         Error::tell(format!("`{}` is not changed, since it cannot be kept as it is: {error}", path.display()))
@@ -123,42 +224,6 @@ fn temporary_name(path: &Path) -> OsString {
     format!(".{short}.{random:x}.tmp").into()
 }
 
-/// Removed when it did not become the file. It has a name only for a moment, where that can be: a kill leaves nothing then.
-struct Temporary<'a> {
-    folder: &'a Folder,
-    name: OsString,
-    file: File,
-    has_name: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn begin(folder: &'a Folder, path: &Path) -> io::Result<Self> {
-        let name = temporary_name(path);
-        if let Ok(file) = folder.create_nameless() {
-            return Ok(Self { folder, name, file, has_name: false });
-        }
-        folder.create(&name).map(|file| Self { folder, name, file, has_name: true })
-    }
-
-    fn take_place(mut self, of: &OsStr) -> io::Result<()> {
-        if !self.has_name {
-            self.folder.name(&self.file, &self.name)?;
-            self.has_name = true;
-        }
-        self.folder.rename(&self.name, of)?;
-        self.has_name = false;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if self.has_name {
-            let _ = self.folder.remove(&self.name);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,16 +255,24 @@ mod tests {
     fn what_is_being_written_shows_only_when_it_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a");
-        let folder = Folder::open(path.parent().unwrap()).unwrap();
-        let begun = Temporary::begin(&folder, &path).unwrap();
-        assert_eq!(names(dir.path()).len(), usize::from(begun.has_name), "tmpfs, ext4, xfs and btrfs need no name");
-        fill(&begun.file, b"whole", None, Some(0o640)).unwrap();
-        begun.take_place(OsStr::new("a")).unwrap();
-        assert_eq!((names(dir.path()), fs::read(&path).unwrap()), (vec!["a".to_owned()], b"whole".to_vec()));
+        let page = page(&dir.path().join("journal"));
+        let shown = || names(dir.path()).into_iter().filter(|name| name != "journal").collect::<Vec<_>>();
+        let mut begun = Draft::write(&path, b"whole", None, Some(0o640), &page).unwrap();
+        assert_eq!(shown().len(), usize::from(begun.held.is_some()), "tmpfs, ext4, xfs and btrfs need no name");
+        begun.stage().unwrap();
+        begun.finish().unwrap();
+        drop(begun);
+        assert_eq!((shown(), fs::read(&path).unwrap()), (vec!["a".to_owned()], b"whole".to_vec()));
         // Where one is needed, it goes with whoever gave up.
-        let name = temporary_name(&path);
-        drop(Temporary { folder: &folder, file: folder.create(&name).unwrap(), name, has_name: true });
-        assert_eq!(names(dir.path()), ["a"]);
+        let before = fs::metadata(&path).unwrap();
+        let mut given_up = Draft::write(&path, b"other", Some(&before), None, &page).unwrap();
+        given_up.stage().unwrap();
+        assert_eq!(shown().len(), 2);
+        drop(given_up);
+        let mut new = Draft::write(&path.with_file_name("x").join("y/z"), b"other", None, None, &page).unwrap();
+        new.stage().unwrap();
+        drop(new);
+        assert_eq!((shown(), fs::read(&path).unwrap()), (vec!["a".to_owned()], b"whole".to_vec()));
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Journal {
     /// have ended, and so that it can be taken back itself.
     pub fn take_back(&self, by: &HashSet<&str>, letter: &str, seen: &Seen) -> io::Result<Vec<FileUndone>> {
         let _alone = seen.writing();
+        self.put_all_back(by, letter)
+    }
+
+    /// The same for whoever holds [`Seen`]'s lock.
+    pub(crate) fn put_all_back(&self, by: &HashSet<&str>, letter: &str) -> io::Result<Vec<FileUndone>> {
         let records = self.records()?;
         let mut files: BTreeMap<PathBuf, (Vec<&Record>, Vec<&Record>)> = BTreeMap::new();
         for record in records.iter().rev() {
