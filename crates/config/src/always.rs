@@ -34,10 +34,12 @@ impl Always {
 
 /// Answers that are kept; beyond this the oldest goes.
 const MOST: usize = 2000;
+/// What they take at most, with patterns far longer than any there is.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// All of them, the oldest first. A file that cannot be read allows nothing.
 pub fn always(paths: &Paths) -> Vec<Always> {
-    let text = std::fs::read_to_string(paths.always()).unwrap_or_default();
+    let text = foreign::read_text(&paths.always(), MOST_BYTES).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 

@@ -3,6 +3,7 @@
 //! Sections read themselves from [`Node`]s. The questions a node answers (`text`, `whole`, `choice`, …) either give
 //! the value or the error a person needs: where, which setting, what was expected, what was found.
 
+use std::cell::Cell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -254,9 +255,15 @@ pub(crate) fn strict() -> ParseOptions {
     }
 }
 
+/// Values in one file: far more than anybody sets, and few enough that going through them again and again is nothing.
+pub(crate) const MOST_VALUES: usize = 10_000;
+const LONGEST_LINE: usize = 4096;
+
 struct Lines<'a> {
     source: Arc<Source>,
     text: &'a str,
+    /// Values that may still come.
+    left: Cell<usize>,
     /// Where each line starts, so that a place is found without reading the file again.
     lines: Vec<usize>,
 }
@@ -264,18 +271,31 @@ struct Lines<'a> {
 impl<'a> Lines<'a> {
     fn new(source: &Arc<Source>, text: &'a str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self { source: source.clone(), text, lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+        let left = Cell::new(MOST_VALUES);
+        Self {
+            source: source.clone(),
+            text,
+            left,
+            lines: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect(),
+        }
     }
 
     fn place(&self, offset: usize) -> Place {
         let line = self.lines.partition_point(|&start| start <= offset);
         let start = self.lines[line - 1];
-        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count()) + 1;
+        let before = self.text.get(start..offset).unwrap_or_default();
+        // Nobody counts along a line this long, and doing it for each value of one takes time.
+        let column = if before.len() > LONGEST_LINE { before.len() } else { before.chars().count() } + 1;
         Place { source: self.source.clone(), line, column }
     }
 
     fn node(&self, path: String, value: &ast::Value<'_>) -> Result<Node, Error> {
         let place = self.place(value.start());
+        let Some(left) = self.left.get().checked_sub(1) else {
+            let hint = "check that this is the file you mean";
+            return Err(place.error(format_args!("more than {MOST_VALUES} values in one file"), hint));
+        };
+        self.left.set(left);
         let value = match value {
             ast::Value::NullKeyword(_) => Value::Null,
             ast::Value::BooleanLit(flag) => Value::Flag(flag.value),

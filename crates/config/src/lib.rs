@@ -7,6 +7,8 @@
 //! - [`load`]: the file into a [`Config`]. What is wrong in it is an [`Error`] with `file:line:column`; what is merely
 //!   odd is a warning.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests know what they wrote"))]
+
 mod agent;
 mod always;
 mod auth;

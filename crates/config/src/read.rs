@@ -1,7 +1,7 @@
 //! Reading a file of settings, and remembering that it was looked at.
 
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -66,20 +66,20 @@ pub(crate) fn read_text(file: &Path, reading: &mut Reading) -> Result<Option<Str
         Err(cause) if matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
+        Err(cause) if cause.kind() == io::ErrorKind::FileTooLarge => {
+            return Err(Error::new(format!("{name}: larger than 1 MiB"), "check that this is the file you mean"));
+        }
         Err(cause) => {
             let hint = "make it readable for this user, or move it away";
             return Err(Error::new(format!("{name}: cannot be read: {cause}"), hint));
         }
     };
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(Error::new(format!("{name}: larger than 1 MiB"), "check that this is the file you mean"));
-    }
     let text = String::from_utf8(bytes).map_err(|error| not_text(file, &error))?;
     // Some editors start a file with a mark that is no part of its text.
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
 }
 
-/// Stops one byte behind the largest file: enough to know. A pipe or a device is not waited for.
+/// No more than the largest file. A pipe or a device is not waited for.
 fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
     let meta = fs::metadata(file)?;
     // A sandbox keeps the place of settings that must not be made, for as long as it is there.
@@ -90,9 +90,7 @@ fn read_bytes(file: &Path) -> io::Result<Vec<u8>> {
         let what = if meta.is_dir() { "it is a directory" } else { "it is not a file" };
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let mut bytes = Vec::new();
-    File::open(file)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    foreign::read(file, LARGEST_FILE)
 }
 
 fn not_text(file: &Path, error: &std::string::FromUtf8Error) -> Error {
@@ -124,11 +122,14 @@ pub(crate) fn refused(file: &Path, root: &Path, may_read: &Reader, reading: &mut
     refused
 }
 
+/// Entries of one directory that are looked at: agents, commands and skills are few.
+const MOST_ENTRIES: usize = 2000;
+
 /// What a directory holds, sorted, so that the same files mean the same everywhere. None at all is fine.
 pub(crate) fn entries(directory: &Path, reading: &mut Reading) -> Vec<PathBuf> {
     reading.saw(directory);
     let Ok(found) = fs::read_dir(directory) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = found.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut paths: Vec<PathBuf> = found.filter_map(|entry| Some(entry.ok()?.path())).take(MOST_ENTRIES).collect();
     paths.sort();
     paths
 }

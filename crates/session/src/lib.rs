@@ -3,6 +3,8 @@
 //! `view` folds a log, `decide` says what comes next, `actor` does it and commits, `runtime` is how others reach it. No
 //! socket, no SQL, no terminal and no vendor's name is known here.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests know what they wrote"))]
+
 mod actor;
 pub mod agents;
 mod board;
@@ -35,6 +37,7 @@ pub mod shown;
 mod slots;
 mod stop;
 mod summary;
+mod sweep;
 mod toolbox;
 mod transcript;
 mod undo;

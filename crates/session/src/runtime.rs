@@ -33,7 +33,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use store::{Find, Fork, Mail, Once, Post, Run, Session, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     pub(crate) private: Vec<PathBuf>,
     journal: PathBuf,
     pub(crate) slots: Arc<Slots>,
+    /// Who works on files, for all sessions.
+    pub(crate) hands: tools::files::Hands,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
     pub(crate) brake: Brake,
@@ -194,6 +196,7 @@ impl Runtime {
             private: deps.private.into_iter().map(|dir| dir.canonicalize().unwrap_or(dir)).collect(),
             journal: deps.journal,
             slots: Arc::new(slots),
+            hands: tools::files::Hands::default(),
             registry: Registry::default(),
             waiters: Waiters::default(),
             brake: Brake::default(),
@@ -217,8 +220,7 @@ impl Runtime {
     /// Wakes what a crash or a stop left unfinished. Returns how many sessions go on.
     pub async fn resume(&self) -> Result<usize, Error> {
         self.inner.actors.spawn(self.inner.clone().carry_mail());
-        let journal = self.inner.journal.clone();
-        drop(tokio::task::spawn_blocking(move || tools::journal::Journal::sweep(&journal, SystemTime::now())));
+        self.inner.actors.spawn(self.inner.clone().tidy_up());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {
@@ -771,6 +773,11 @@ impl Runtime {
 
 impl Inner {
     /// What files were before a session changed them.
+    /// The folder of all journals.
+    pub(crate) fn journals(&self) -> &Path {
+        &self.journal
+    }
+
     pub(crate) fn journal(&self, session: &SessionId) -> tools::journal::Journal {
         tools::journal::Journal::of(&self.journal, session)
     }

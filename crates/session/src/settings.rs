@@ -96,11 +96,7 @@ const LONGEST_LINK: u64 = 16 * 1024;
 /// The main checkout of the repository that a linked one belongs to. The link must be known on the other side, as git
 /// itself wants it.
 fn main_checkout(project: &Path) -> Option<PathBuf> {
-    let text = |path: &Path| -> Option<String> {
-        let found = std::fs::symlink_metadata(path).ok()?;
-        let fits = found.is_file() && found.len() <= LONGEST_LINK;
-        fits.then(|| std::fs::read_to_string(path).ok()).flatten()
-    };
+    let text = |path: &Path| foreign::read_text(path, LONGEST_LINK).ok();
     let link = project.join(".git");
     let own = project.join(text(&link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
     let back = own.join(text(&own.join("gitdir"))?.trim_end()).canonicalize().ok()?;

@@ -319,7 +319,7 @@ impl View {
             // What the reply itself adds is counted in there.
             self.came = 0;
             self.room = match self.room {
-                Room::Summed => Room::Refilled(reply.usage.context() - reply.usage.output),
+                Room::Summed => Room::Refilled(reply.usage.context().saturating_sub(reply.usage.output)),
                 Room::Pruned => Room::Usual,
                 usual => usual,
             };

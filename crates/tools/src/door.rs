@@ -354,6 +354,7 @@ impl Leave for Freely {
 }
 
 /// What a call may use.
+#[derive(Clone)]
 pub struct ToolCx {
     pub session: SessionId,
     pub call: CallId,
@@ -374,6 +375,8 @@ pub struct ToolCx {
     pub board: Arc<dyn Board>,
     pub background: Arc<dyn Background>,
     pub catalogue: Arc<dyn Catalogue>,
+    /// Who works on files for it.
+    pub hands: crate::files::Hands,
     /// What this session has read, so that an edit can tell when a file changed under it.
     pub files: Arc<crate::files::Seen>,
     /// What files were before this session changed them.
@@ -477,7 +480,10 @@ fn args<T: Tool>(tool: &T, input: &RawValue) -> Result<(T::Args, Ignored), Error
     let args = read.map_err(|error| {
         let spec = Tool::spec(tool);
         let place = track.path().to_string();
+        let place = crate::output::cut_line(&place, 200);
         let place = if place == "." { String::new() } else { format!(" at `{place}`") };
+        // It may hold all that was sent.
+        let error = crate::output::cut_line(&error.to_string(), 500);
         Error::Tell(format!(
             "the arguments of `{}` do not fit{place}: {error}. They must be JSON of this schema: {}",
             spec.name,

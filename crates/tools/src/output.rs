@@ -82,7 +82,7 @@ fn last(text: &str, lines: usize, bytes: usize) -> &str {
 }
 
 /// One line, cut when it is longer than `limit` characters.
-pub(crate) fn cut_line(line: &str, limit: usize) -> String {
+pub fn cut_line(line: &str, limit: usize) -> String {
     match line.char_indices().nth(limit) {
         None => line.to_owned(),
         Some((at, _)) => format!("{}… (line cut)", &line[..at]),

@@ -59,6 +59,7 @@ impl Place {
             board: Arc::new(crate::doors::Closed),
             background: Arc::new(crate::doors::Closed),
             catalogue: Arc::new(crate::doors::Closed),
+            hands: crate::files::Hands::default(),
             files: Arc::clone(&self.seen),
             journal: self.journal(),
             worktrees: crate::worktree::Here {

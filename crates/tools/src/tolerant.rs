@@ -94,6 +94,42 @@ pub(crate) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error
     }
 }
 
+/// The path of a file. One that the kernel would not take is refused here, before anybody goes along it.
+pub(crate) fn path<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let path = String::deserialize(from)?;
+    match foreign::text::path_is_wrong(&path) {
+        Some(why) => Err(D::Error::custom(format!("not a path: {why}"))),
+        None => Ok(path),
+    }
+}
+
+/// The same, or nothing.
+pub(crate) fn maybe_path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct One(#[serde(deserialize_with = "path")] String);
+    Ok(Option::<One>::deserialize(from)?.map(|One(path)| path))
+}
+
+/// An address of the web. No server takes a longer one.
+pub(crate) fn address<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    const LONGEST: usize = 16 << 10;
+    let address = String::deserialize(from)?;
+    if address.len() > LONGEST {
+        let length = address.len();
+        return Err(D::Error::custom(format!("an address of {length} bytes, and {LONGEST} is the most")));
+    }
+    Ok(address)
+}
+
+/// A pattern of names that can be taken apart.
+pub(crate) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let pattern = String::deserialize(from)?;
+    match foreign::text::pattern_is_too_much(&pattern) {
+        Some(why) => Err(D::Error::custom(format!("bad pattern: {why}"))),
+        None => Ok(pattern),
+    }
+}
+
 /// Words that have to be there.
 pub(crate) fn required<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     text(from)?.ok_or_else(|| D::Error::custom("expected words, not nothing"))

@@ -8,6 +8,7 @@ mod company_script;
 mod contract;
 mod crash;
 mod doors;
+mod foreign;
 mod hooks;
 mod jobs;
 mod life;

@@ -5,10 +5,15 @@
 use std::sync::Arc;
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
+use saphyr_parser::{Event, Parser};
 
-use crate::Error;
 use crate::document::{Field, Node, Place, Value};
 use crate::layer::Source;
+use crate::{Error, document};
+
+/// Bytes of front matter, and how deep it goes.
+const LONGEST: usize = 64 << 10;
+const DEEPEST: usize = 16;
 
 /// A file taken apart.
 pub(crate) struct Markdown {
@@ -64,6 +69,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, front: &str) -> Result<Vec<Field>, Error> {
+        self.measure(front)?;
         let documents = MarkedYaml::load_from_str(front).or_else(|error| {
             // Other programs take a description with a colon in it for what it plainly means.
             MarkedYaml::load_from_str(&quoted(front)).map_err(|_| {
@@ -79,6 +85,30 @@ impl Reader<'_> {
                 Err(self.place(&root.span.start).error("the front matter is not a list of keys", "write `key: value`"))
             }
         }
+    }
+
+    /// Refuses what would lead the loader too far: it goes down as deep as the text does, and writes out what is named
+    /// twice. What is no YAML is for the loader to tell.
+    fn measure(&self, front: &str) -> Result<(), Error> {
+        let start = Place { source: self.source.clone(), line: 1, column: 1 };
+        let hint = "front matter is a few `key: value` lines";
+        if front.len() > LONGEST {
+            return Err(start.error(format_args!("the front matter is longer than {LONGEST} bytes"), hint));
+        }
+        let (mut deep, mut values) = (0_usize, 0_usize);
+        for event in Parser::new_from_str(front).map_while(Result::ok) {
+            match event.0 {
+                Event::SequenceStart(..) | Event::MappingStart(..) => deep += 1,
+                Event::SequenceEnd | Event::MappingEnd => deep = deep.saturating_sub(1),
+                Event::Scalar(..) => values += 1,
+                Event::Alias(_) => return Err(self.place(&event.1.start).error("aliases are not read here", hint)),
+                _ => {}
+            }
+            if deep > DEEPEST || values > document::MOST_VALUES {
+                return Err(self.place(&event.1.start).error("the front matter is too much", hint));
+            }
+        }
+        Ok(())
     }
 
     /// The front matter starts in the second line of the file.
@@ -172,6 +202,14 @@ mod tests {
 
     #[test]
     fn broken_front_matter_is_refused_with_its_place() {
+        let deep = format!("---\na: {}x\n---\n", "- ".repeat(30_000));
+        let flow = format!("---\na: {}\n---\n", "[".repeat(250));
+        let keys = format!("---\n{}\n---\n", "? ".repeat(30_000));
+        let bomb = "---\na: &a [x, x]\nb: [*a, *a]\n---\n";
+        let long = format!("---\na: {}\n---\n", "x".repeat(100_000));
+        for text in [&deep, &flow, &keys, bomb, &long] {
+            assert!(read(text).is_err());
+        }
         for (text, place) in
             [("---\na: [1\n---\nx", "a.md:"), ("---\na: 1\n", "a.md:1:1"), ("---\n- a\n---\n", "a.md:2:1")]
         {

@@ -26,6 +26,10 @@ const MAX_LOOKS: usize = 1_000;
 const MAX_DEPTH: usize = 4;
 const MAX_NESTING: usize = 40;
 
+/// What the grammar takes more than twice as long for when there is twice as much of it.
+const MAX_BRACKETS: usize = 250;
+const MAX_HEREDOCS: usize = 40;
+
 /// What a shell line does. Never fails: what cannot be read is opaque.
 pub fn read(line: &str) -> Line {
     let text = joined(line);
@@ -116,6 +120,9 @@ impl<'l> Reader<'l> {
         }
         if self.line.contains(is_odd) {
             return Err("characters that do not show");
+        }
+        if self.line.matches('(').count() > MAX_BRACKETS || self.line.matches("<<").count() > MAX_HEREDOCS {
+            return Err("too much in one line");
         }
         if let Some(commands) = plain::commands(self.line) {
             return commands.iter().try_for_each(|words| self.command(words));

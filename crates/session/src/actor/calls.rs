@@ -3,11 +3,13 @@
 use super::attempts::Step;
 use super::hooked::Remark;
 use super::leave::{Leave, was_allowed};
+use super::role::Role;
 use super::stage::Stage;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
 use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
+use crate::runtime::Inner;
 use crate::view::OpenState;
 use crate::{now, steady};
 use futures_util::future::BoxFuture;
@@ -53,9 +55,27 @@ pub(super) struct Called {
     pub(super) ms: u64,
 }
 
+/// Characters of what was denied that are told.
+const SHOWN: usize = 1000;
+
+/// Those of them that have to be asked for; or the first that is denied.
+fn sort(accesses: Vec<Access>, asked: Asked, rt: &Inner, role: &Role) -> Result<Vec<Access>, Access> {
+    let mut asks = Vec::new();
+    for access in accesses {
+        match role.judge(&access.permission, &access.pattern) {
+            Action::Allow => {}
+            Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
+            Action::Ask if was_allowed(rt, role, &access) => {}
+            Action::Ask => asks.push(access),
+            Action::Deny => return Err(access),
+        }
+    }
+    Ok(asks)
+}
+
 impl Actor {
     /// Finds the tool, reads the arguments, and asks the rules.
-    pub(super) fn judge(
+    pub(super) async fn judge(
         &self,
         wire_id: Option<String>,
         name: &str,
@@ -70,7 +90,7 @@ impl Actor {
                 let refusal = Verdict::Refuse(State::Denied, format!("a hook of the user said no: {why}"));
                 (tool.spec().name.to_owned(), in_json(tool, refusal))
             }
-            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, given, asked))),
+            Some(tool) => (tool.spec().name.to_owned(), in_json(tool, self.verdict(&id, tool, given, asked).await)),
             None => (name.to_owned(), Verdict::Refuse(State::Error, unknown(name))),
         };
         let decision = match verdict {
@@ -81,7 +101,7 @@ impl Actor {
         Judged { call: Call { id, tool, input, changed, decision, wire_id }, verdict }
     }
 
-    fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
+    async fn verdict(&self, id: &CallId, tool: &'static dyn AnyTool, input: &RawValue, asked: Asked) -> Verdict {
         let name = tool.spec().name;
         let last = |steps: u32| self.view.answering().is_some_and(|now| now.steps + 1 >= steps);
         if asked == Asked::ByTheModel && self.limits().steps.is_some_and(last) {
@@ -98,35 +118,32 @@ impl Actor {
             let why = format!("the arguments of `{name}` are not valid JSON: send one JSON object");
             return Verdict::Refuse(State::Error, self.with_schema(tool, why));
         }
-        let accesses = match tool.access(input, &self.context(id)) {
-            Ok(accesses) => accesses,
-            Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
-        };
         let questions = match tool.asks(input) {
             Ok(questions) => questions,
             Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
         };
         let circle =
             asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
-        let accesses = accesses.into_iter().chain(circle.then(|| Access::new(CIRCLE, name).always(name)));
-        let mut asks: Vec<Access> = Vec::new();
-        for access in accesses {
-            match self.role.judge(&access.permission, &access.pattern) {
-                Action::Allow => {}
-                Action::Ask if asked == Asked::ByThePerson && access.permission == "task" => {}
-                Action::Ask if was_allowed(&self.rt, &self.role, &access) => {}
-                Action::Ask => asks.push(access),
-                Action::Deny if access.permission == CIRCLE => {
-                    return Verdict::Refuse(State::Denied, in_circles(name));
-                }
-                Action::Deny => {
-                    let (permission, pattern) = (&access.permission, &access.pattern);
-                    let why =
-                        format!("the rules deny `{permission}` for `{pattern}`: find another way, or ask the person");
-                    return Verdict::Refuse(State::Denied, why);
-                }
+        let (input, cx) = (input.to_owned(), self.context(id));
+        let (rt, role) = (Arc::clone(&self.rt), Arc::clone(&self.role));
+        // Names of files are followed for this, and whoever keeps them may not answer.
+        let judged = self.hands.work(name, &self.work, move |_| {
+            let mut accesses = tool.access(&input, &cx)?;
+            accesses.extend(circle.then(|| Access::new(CIRCLE, name).always(name)));
+            Ok(sort(accesses, asked, &rt, &role))
+        });
+        let asks = match judged.await {
+            Ok(Ok(asks)) => asks,
+            Ok(Err(denied)) if denied.permission == CIRCLE => {
+                return Verdict::Refuse(State::Denied, in_circles(name));
             }
-        }
+            Ok(Err(Access { permission, pattern, .. })) => {
+                let pattern = tools::output::cut_line(&pattern, SHOWN);
+                let why = format!("the rules deny `{permission}` for `{pattern}`: find another way, or ask the person");
+                return Verdict::Refuse(State::Denied, why);
+            }
+            Err(error) => return Verdict::Refuse(State::Error, error.to_string()),
+        };
         if !questions.is_empty() {
             // Whoever is asked sees the question itself, so there is nothing else to allow.
             return match asks.iter().any(|access| access.permission == CIRCLE) {
@@ -547,6 +564,7 @@ impl Actor {
             board: doors.clone(),
             background: doors.clone(),
             catalogue: self.role.toolbox.clone(),
+            hands: self.hands.clone(),
             files: self.files.clone(),
             journal: self.rt.journal(&self.row.id),
             worktrees: Here {

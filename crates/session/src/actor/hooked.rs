@@ -102,8 +102,10 @@ impl Actor {
     /// Lets hooks look at the calls of a reply before anything is made of it: they may change an input or say no. What
     /// the rules refuse anyway is not shown to them; what they change is judged like any other input.
     pub(super) async fn weigh(&mut self, reply: llm::Reply, model: String, asked: Asked) -> Result<(), Stop> {
-        let waits: Vec<Option<(CallId, Happening)>> =
-            reply.parts.iter().map(|part| self.before_call(part, asked)).collect();
+        let mut waits: Vec<Option<(CallId, Happening)>> = Vec::with_capacity(reply.parts.len());
+        for part in &reply.parts {
+            waits.push(self.before_call(part, asked).await);
+        }
         if waits.iter().all(Option::is_none) {
             return self.record(Weighed { reply, model, asked, remarks: Vec::new() }).await;
         }
@@ -127,14 +129,14 @@ impl Actor {
         self.record(weighed).await
     }
 
-    fn before_call(&self, part: &Part, asked: Asked) -> Option<(CallId, Happening)> {
+    async fn before_call(&self, part: &Part, asked: Asked) -> Option<(CallId, Happening)> {
         let Part::Call { tool, .. } = part else { return None };
         let name = tools::find(tool)?.spec().name;
         if !self.role.hooks.hear(On::ToolBefore, name) {
             return None;
         }
         let Judged { call, .. } =
-            self.judged(part, asked, None).filter(|judged| judged.call.decision != Decision::Deny)?;
+            self.judged(part, asked, None).await.filter(|judged| judged.call.decision != Decision::Deny)?;
         let input: Value = serde_json::from_str(call.input.get()).ok()?;
         let fields = json!({ "tool": name, "callId": call.id, "input": input });
         Some((call.id, Happening { on: On::ToolBefore, about: name.into(), fields }))

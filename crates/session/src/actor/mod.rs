@@ -137,6 +137,8 @@ pub(crate) struct Actor {
     slot: Arc<SessionSlot>,
     gate: Arc<tokio::sync::Semaphore>,
     files: Arc<tools::files::Seen>,
+    /// Who works on files for its calls.
+    hands: tools::files::Hands,
     /// Who hears of the end of the run under way.
     report: Option<Report>,
     /// Children that calls have prepared and no commit has made yet.
@@ -204,6 +206,7 @@ impl Actor {
         let role = Role::new(&rt, &awake.row, view.agent().unwrap_or(&awake.row.agent));
         Self {
             slot: Arc::new(SessionSlot::new(&rt.slots, &awake.row.root)),
+            hands: rt.hands.of_another(),
             gate: Arc::new(tokio::sync::Semaphore::new(rt.limits.calls.max(1) as usize)),
             talk: Talk::Loaded(entries),
             row: awake.row,

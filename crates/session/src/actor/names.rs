@@ -24,14 +24,13 @@ pub(super) fn others(policy: &Policy, worktree: &Path, permission: &str, pattern
     let named = roots.iter().flat_map(|root| places.iter().map(move |place| root.join(place)));
     for named in named.filter(|named| !path.starts_with(named)) {
         let Some(known) = identity(&named) else { continue };
-        let mut at = Some(path.as_path());
-        while let Some(here) = at {
+        // What is longer than the kernel takes is nobody.
+        for here in path.ancestors().skip_while(|here| here.as_os_str().len() >= foreign::LONGEST_PATH) {
             if identity(here) == Some(known) {
                 let rest = path.strip_prefix(here).unwrap_or(Path::new(""));
                 let name = if rest.as_os_str().is_empty() { named.clone() } else { named.join(rest) };
                 found.push(tools::files::relative(&name, worktree));
             }
-            at = here.parent();
         }
     }
     found

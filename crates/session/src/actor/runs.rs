@@ -434,7 +434,7 @@ fn completion(finished: &Finished) -> String {
         Some(name) => format!("`{name}` (agent `{agent}`, session `{session}`)"),
         None => format!("The agent `{agent}` (session `{session}`)"),
     };
-    let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+    let tokens = usage.context();
     let seconds = *ms as f64 / 1000.0;
     let whole = match &finished.file {
         Some(file) if text.ends_with(CUT) => format!(" All of it is in `{file}`."),

@@ -237,11 +237,11 @@ impl Actor {
     pub(super) async fn record(&mut self, weighed: Weighed) -> Result<(), Stop> {
         let Weighed { reply, model, asked, remarks } = weighed;
         let mut remarks = remarks.into_iter();
-        let judge = |part: Part| {
-            let call = self.judged(&part, asked, remarks.next().flatten());
-            (part, call)
-        };
-        let judged: Vec<(Part, Option<Judged>)> = reply.parts.into_iter().map(judge).collect();
+        let mut judged: Vec<(Part, Option<Judged>)> = Vec::with_capacity(reply.parts.len());
+        for part in reply.parts {
+            let call = self.judged(&part, asked, remarks.next().flatten()).await;
+            judged.push((part, call));
+        }
         let mut batch = Batch::default();
         let steps = self.view.answering().map_or(0, |now| now.steps);
         let said_by_a_model = !model.is_empty() && self.view.told().is_none();
@@ -283,9 +283,9 @@ impl Actor {
     }
 
     /// A call with what the rules and the hooks say to it; other parts are none.
-    pub(super) fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
+    pub(super) async fn judged(&self, part: &Part, asked: Asked, remark: Option<Remark>) -> Option<Judged> {
         match part {
-            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark)),
+            Part::Call { id, tool, input } => Some(self.judge(id.clone(), tool, raw(input), asked, remark).await),
             Part::Text(_) | Part::Reasoning(_) | Part::Block(_) => None,
         }
     }
@@ -317,8 +317,13 @@ fn kept(part: &Part, call: Option<&Judged>) -> ReplyPart {
 }
 
 /// The argument text as it is when it is JSON; else as a JSON string, which no tool accepts.
+/// Brackets within brackets in what a call is given; readers of JSON commonly give up at 128, a few of which are around it.
+const DEEPEST: usize = 100;
+
 fn raw(input: &str) -> Box<RawValue> {
     let text = if input.trim().is_empty() { "{}" } else { input.trim() };
-    RawValue::from_string(text.to_owned())
-        .unwrap_or_else(|_| serde_json::value::to_raw_value(input).expect("text is JSON"))
+    // What readers would refuse to take apart is no better than what is no JSON.
+    let fits = foreign::text::json_depth(text) <= DEEPEST;
+    let read = fits.then(|| RawValue::from_string(text.to_owned()).ok()).flatten();
+    read.unwrap_or_else(|| serde_json::value::to_raw_value(input).expect("text is JSON"))
 }

@@ -39,7 +39,15 @@ pub struct Args {
     #[schemars(with = "Option<u64>")]
     timeout: Option<u64>,
     /// The folder to run it in; the working directory unless given.
-    #[serde(default, alias = "work_dir", alias = "workDir", alias = "cwd", alias = "path")]
+    #[serde(
+        default,
+        alias = "work_dir",
+        alias = "workDir",
+        alias = "cwd",
+        alias = "path",
+        deserialize_with = "tolerant::maybe_path"
+    )]
+    #[schemars(with = "Option<String>")]
     workdir: Option<String>,
     /// Start it and go on: for servers and long work. You are told when it ends; its output goes to a file.
     #[serde(default, deserialize_with = "tolerant::truth", alias = "run_in_background")]
@@ -180,7 +188,7 @@ async fn printed(finished: Finished, spill: PathBuf, cx: &ToolCx) -> Result<Stri
         return Ok(output::cut(head, cx).await);
     }
     let total = finished.total;
-    files::blocking("bash", move || {
+    files::blocking("bash", cx, move |_| {
         Ok(match tail(&spill) {
             Ok(tail) => output::excerpt(&head, &tail, &output::about(total, Some(&spill))),
             Err(_) => output::excerpt(&head, "", &output::about(total, None)),
@@ -190,7 +198,7 @@ async fn printed(finished: Finished, spill: PathBuf, cx: &ToolCx) -> Result<Stri
 }
 
 fn tail(path: &Path) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = foreign::file(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(output::MAX_BYTES as u64)))?;
     let mut bytes = Vec::new();

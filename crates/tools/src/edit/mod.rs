@@ -4,15 +4,13 @@ mod replace;
 #[cfg(test)]
 mod tests;
 
-use crate::files::{self, MAX_EDITED, Seen, Stamp, State, Text};
-use crate::journal::Page;
+use crate::files::{self, MAX_EDITED, Stamp, State, Text};
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub struct Edit;
@@ -23,7 +21,14 @@ const MAX_DIFF: usize = 80;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The file: absolute, or relative to the working directory.
-    #[serde(rename = "filePath", alias = "file_path", alias = "path", alias = "filepath")]
+    #[serde(
+        rename = "filePath",
+        alias = "file_path",
+        alias = "path",
+        alias = "filepath",
+        deserialize_with = "tolerant::path"
+    )]
+    #[schemars(with = "String")]
     file_path: String,
     /// The text to replace, as it is in the file.
     #[serde(rename = "oldString", alias = "old_string", alias = "old_str")]
@@ -57,15 +62,18 @@ impl Tool for Edit {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        files::permitted(&files::changes(&path, cx, cx.rules()), cx)?;
-        let (seen, page, shown) = (Arc::clone(&cx.files), cx.page(), files::relative(&path, &cx.worktree));
-        let (text, facts) = files::blocking("edit", move || edit(&path, &shown, &args, &seen, &page)).await?;
+        let edit = move |cx: &ToolCx| {
+            let path = files::resolve(&args.file_path, &cx.dir);
+            files::permitted(&files::changes(&path, cx, cx.rules()), cx)?;
+            edit(&path, &args, cx)
+        };
+        let (text, facts) = files::blocking("edit", cx, edit).await?;
         Ok(Output::text(text).with(&facts))
     }
 }
 
-fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen, page: &Page) -> Result<(String, Facts), Error> {
+fn edit(path: &Path, args: &Args, cx: &ToolCx) -> Result<(String, Facts), Error> {
+    let seen = &cx.files;
     let _alone = seen.writing();
     let before = files::regular(path)?;
     let tell = |why: &str| Error::tell(format!("`{}` {why}", path.display()));
@@ -79,10 +87,10 @@ fn edit(path: &Path, shown: &str, args: &Args, seen: &Seen, page: &Page) -> Resu
     let bytes = files::contents(path)?;
     let text = Text::decode(bytes).ok_or_else(|| tell("is not UTF-8 text and cannot be edited here: use `bash`"))?;
     let (old, new) = (text.adopt(&args.old_string), text.adopt(&args.new_string));
-    let body = replace::replace(&text.body, &old, &new, args.replace_all)?;
-    let stamp = files::save(path, &text.encode(&body), Some(&before), page)?;
+    let body = replace::replace(&text.body, &old, &new, args.replace_all, &cx.cancel)?;
+    let stamp = files::save(path, &text.encode(&body), Some(&before), &cx.page())?;
     seen.note(path, stamp);
-    Ok(describe(path, shown, &text.body, &body))
+    Ok(describe(path, &files::relative(path, &cx.worktree), &text.body, &body))
 }
 
 fn describe(path: &Path, shown: &str, before: &str, after: &str) -> (String, Facts) {

@@ -1,40 +1,56 @@
 //! Finding the text to replace: exactly first, then by lines with less and less weight on white space.
 
 use crate::Error;
+use crate::files::MAX_EDITED;
 use std::ops::Range;
+use tokio_util::sync::CancellationToken;
 
 /// The text with `old` replaced by `new`, or why not and what to do.
-pub(super) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<String, Error> {
+pub(super) fn replace(
+    text: &str,
+    old: &str,
+    new: &str,
+    all: bool,
+    cancel: &CancellationToken,
+) -> Result<String, Error> {
     if old.is_empty() {
         return Err(Error::tell("`oldString` is empty: give the text to replace, or use `write` for a whole file"));
     }
     if old == new {
         return Err(Error::tell("`oldString` and `newString` are the same: there is nothing to change"));
     }
-    let exact: Vec<Range<usize>> = text.match_indices(old).map(|(at, found)| at..at + found.len()).collect();
-    let mut places: Vec<(Range<usize>, String)> = exact.into_iter().map(|place| (place, new.to_owned())).collect();
+    let mut places: Vec<Place> = text.match_indices(old).map(|(at, found)| (at..at + found.len(), None)).collect();
     for likeness in [Likeness::LineEnds, Likeness::Indentation] {
         if places.is_empty() {
-            places = similar(text, old, new, likeness);
+            places = similar(text, old, likeness, cancel)?;
         }
     }
     match places.len() {
         0 => Err(not_found(text, old)),
         2.. if !all => Err(ambiguous(text, &places)),
-        _ => Ok(splice(text, &places)),
+        _ => splice(text, old, new, &places),
     }
 }
 
-fn splice(text: &str, places: &[(Range<usize>, String)]) -> String {
+/// Where the old text is, and the indentation to give the new one there, if that differs.
+type Place<'t> = (Range<usize>, Option<&'t str>);
+
+fn splice(text: &str, old: &str, new: &str, places: &[Place<'_>]) -> Result<String, Error> {
     let mut result = String::with_capacity(text.len());
     let mut at = 0;
-    for (place, new) in places {
+    for (place, found) in places {
         result.push_str(&text[at..place.start]);
-        result.push_str(new);
+        match found {
+            Some(found) => result.push_str(&shifted(new, old, found)),
+            None => result.push_str(new),
+        }
         at = place.end;
+        if result.len() as u64 > MAX_EDITED {
+            return Err(Error::tell("the file would become too large to be edited here: use `bash`"));
+        }
     }
     result.push_str(&text[at..]);
-    result
+    Ok(result)
 }
 
 /// What two lines may differ in.
@@ -55,12 +71,17 @@ impl Likeness {
     }
 }
 
-/// Runs of whole lines that are like the lines of `old`, not overlapping, each with the text to put there.
-fn similar(text: &str, old: &str, new: &str, likeness: Likeness) -> Vec<(Range<usize>, String)> {
+/// Runs of whole lines that are like the lines of `old`, not overlapping.
+fn similar<'t>(
+    text: &'t str,
+    old: &str,
+    likeness: Likeness,
+    cancel: &CancellationToken,
+) -> Result<Vec<Place<'t>>, Error> {
     let wanted: Vec<&str> = old.trim_end_matches('\n').split('\n').map(|line| likeness.key(line)).collect();
     // Blank lines alone are like too much.
     if wanted.iter().all(|line| line.is_empty()) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let lines: Vec<(usize, &str)> = text
         .split_inclusive('\n')
@@ -73,6 +94,10 @@ fn similar(text: &str, old: &str, new: &str, likeness: Likeness) -> Vec<(Range<u
     let mut places = Vec::new();
     let mut at = 0;
     while at + wanted.len() <= lines.len() {
+        // Lines that are all the same make this as long as one file times the other.
+        if cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
         let window = &lines[at..at + wanted.len()];
         if !window.iter().zip(&wanted).all(|((_, line), wanted)| likeness.key(line) == *wanted) {
             at += 1;
@@ -81,11 +106,10 @@ fn similar(text: &str, old: &str, new: &str, likeness: Likeness) -> Vec<(Range<u
         let (last, line) = window[wanted.len() - 1];
         // The end of the last line is part of the match only if `old` had it.
         let end = last + if old.ends_with('\n') { line.len() } else { line.trim_end_matches('\n').len() };
-        let new = if likeness == Likeness::Indentation { shifted(new, old, window[0].1) } else { new.to_owned() };
-        places.push((window[0].0..end, new));
+        places.push((window[0].0..end, (likeness == Likeness::Indentation).then_some(window[0].1)));
         at += wanted.len();
     }
-    places
+    Ok(places)
 }
 
 /// `new` with the indentation of the first line of `old` exchanged for that of the line it matched.
@@ -106,7 +130,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-fn ambiguous(text: &str, places: &[(Range<usize>, String)]) -> Error {
+fn ambiguous(text: &str, places: &[Place<'_>]) -> Error {
     let lines: Vec<String> = places.iter().take(5).map(|(place, _)| line_of(text, place.start).to_string()).collect();
     Error::tell(format!(
         "`oldString` is there {} times (line {}{}): add lines around it until it is there once, or set `replaceAll`",
@@ -137,7 +161,11 @@ fn looks_numbered(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::replace;
+    use super::*;
+
+    fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<String, Error> {
+        super::replace(text, old, new, all, &CancellationToken::new())
+    }
 
     #[track_caller]
     fn check(text: &str, old: &str, new: &str, expected: &str) {

@@ -1,6 +1,6 @@
 //! Paths a model names: where they really lead, how rules see them, and whether they leave the session's place.
 
-use super::handle;
+use super::MAX_EDITED;
 use crate::sandbox::Hiding;
 use crate::{Access, Error, ToolCx};
 use std::ffi::OsString;
@@ -26,13 +26,13 @@ pub fn resolve(path: impl AsRef<Path>, dir: &Path) -> PathBuf {
             Some("..") => _ = at.pop(),
             Some(".") => {}
             _ => {
-                let next = at.join(&part);
-                match fs::read_link(&next) {
-                    Ok(target) if links < MAX_LINKS => {
-                        links += 1;
-                        parts.extend(self::parts(&target));
-                    }
-                    _ => at = next,
+                at.push(&part);
+                // What is longer than the kernel takes names nothing, and asking would take longer with every part.
+                let short = at.as_os_str().len() < foreign::LONGEST_PATH && links < MAX_LINKS;
+                if let Some(target) = short.then(|| fs::read_link(&at).ok()).flatten() {
+                    links += 1;
+                    at.pop();
+                    parts.extend(self::parts(&target));
                 }
             }
         }
@@ -147,31 +147,35 @@ pub(crate) fn open(path: &Path) -> Result<(File, Metadata), Error> {
 
 /// One that was a plain file a moment ago. Opening a device can set it in motion, so anything else is looked at first.
 pub(crate) fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
-    let file = handle::open(path).map_err(|error| missing(path, &error))?;
+    let file = foreign::open(path).map_err(|error| missing(path, &error))?;
     // What was looked at may have been replaced meanwhile.
     let found = file.metadata().map_err(|error| missing(path, &error))?;
     plain(path, &found)?;
     Ok((file, found))
 }
 
-/// All of a plain file.
+/// All of a plain file, up to what is edited or kept.
 pub(crate) fn contents(path: &Path) -> Result<Vec<u8>, Error> {
-    let (mut file, found) = open(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
-    file.read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
+    let (file, found) = open(path)?;
+    let most = MAX_EDITED.max(crate::journal::MOST as u64);
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(most)).unwrap_or_default());
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|error| missing(path, &error))?;
+    if bytes.len() as u64 > most {
+        return Err(Error::tell(format!("`{}` has more than {most} bytes by now: use `bash`", path.display())));
+    }
     Ok(bytes)
 }
 
 /// The metadata of a plain file; anything else is told with what to do about it.
 pub(crate) fn regular(path: &Path) -> Result<Metadata, Error> {
-    let found = handle::look(path).map_err(|error| missing(path, &error))?;
+    let found = foreign::look(path).map_err(|error| missing(path, &error))?;
     plain(path, &found)?;
     Ok(found)
 }
 
 /// What is there, if anything is.
 pub(crate) fn found(path: &Path) -> io::Result<Option<Metadata>> {
-    match handle::look(path) {
+    match foreign::look(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         found => found.map(Some),
     }

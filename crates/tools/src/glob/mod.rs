@@ -6,7 +6,7 @@ mod tests;
 use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::{pattern, walk};
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
 use globset::GlobMatcher;
 use schemars::JsonSchema;
@@ -25,9 +25,19 @@ const MAX_HELD: usize = 10_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// Pattern of paths, such as `src/**/*.rs`.
+    #[serde(deserialize_with = "tolerant::pattern")]
+    #[schemars(with = "String")]
     pattern: String,
     /// The folder to look in; the working directory unless given.
-    #[serde(default, alias = "filePath", alias = "file_path", alias = "dir", alias = "directory")]
+    #[serde(
+        default,
+        alias = "filePath",
+        alias = "file_path",
+        alias = "dir",
+        alias = "directory",
+        deserialize_with = "tolerant::maybe_path"
+    )]
+    #[schemars(with = "Option<String>")]
     path: Option<String>,
 }
 
@@ -60,15 +70,16 @@ impl Tool for Glob {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let (root, text) = args.split(&cx.dir);
-        if text.split('/').any(|part| part == "..") {
-            return Err(Error::tell("a pattern cannot have `..`: give the folder as `path`"));
-        }
-        files::permitted(files::outside(&root, Purpose::Read, cx).as_slice(), cx)?;
-        let matcher = pattern(&text).map_err(|error| Error::tell(format!("bad pattern: {error}")))?;
-        let (cancel, leave) = (cx.cancel.clone(), cx.leave.clone());
-        let found = files::blocking("glob", move || find(&root, &matcher, &leave, &cancel)).await?;
-        Ok(Output::text(output::cut(found, cx).await))
+        let found = files::blocking("glob", cx, move |cx| {
+            let (root, text) = args.split(&cx.dir);
+            if text.split('/').any(|part| part == "..") {
+                return Err(Error::tell("a pattern cannot have `..`: give the folder as `path`"));
+            }
+            files::permitted(files::outside(&root, Purpose::Read, cx).as_slice(), cx)?;
+            let matcher = pattern(&text).map_err(|error| Error::tell(format!("bad pattern: {error}")))?;
+            find(&root, &matcher, &cx.leave, &cx.cancel)
+        });
+        Ok(Output::text(output::cut(found.await?, cx).await))
     }
 }
 
@@ -81,7 +92,7 @@ fn find(
     std::fs::metadata(root).map_err(|error| files::missing(root, &error))?;
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut total = 0_usize;
-    for entry in walk(root, leave).build().flatten() {
+    for entry in walk(root, leave, cancel).build().flatten() {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }

@@ -6,7 +6,7 @@ mod tests;
 use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::{pattern, walk};
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, output};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, output, tolerant};
 use async_trait::async_trait;
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -16,6 +16,8 @@ use ignore::{DirEntry, WalkState};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +29,10 @@ const MAX_MATCHES: usize = 100;
 const MAX_LINE: usize = 400;
 /// Memory for one line of a file; a file with a longer one is left out.
 const MAX_HEAP: usize = 16 << 20;
+/// Bytes of a pattern, brackets in it, and bytes of what it becomes: `(a{1000}){1000}` is short and large.
+const MAX_PATTERN: usize = 16 << 10;
+const MAX_NESTING: u32 = 100;
+const MAX_AUTOMATON: usize = 10 << 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
@@ -34,7 +40,15 @@ pub struct Args {
     #[serde(alias = "query", alias = "regex")]
     pattern: String,
     /// The folder or file to look in; the working directory unless given.
-    #[serde(default, alias = "filePath", alias = "file_path", alias = "dir", alias = "directory")]
+    #[serde(
+        default,
+        alias = "filePath",
+        alias = "file_path",
+        alias = "dir",
+        alias = "directory",
+        deserialize_with = "tolerant::maybe_path"
+    )]
+    #[schemars(with = "Option<String>")]
     path: Option<String>,
     /// Only files that match this pattern, such as `*.rs`.
     #[serde(default, alias = "glob")]
@@ -57,26 +71,25 @@ impl Tool for Grep {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let search = Search {
-            root: files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir),
-            matcher: RegexMatcherBuilder::new().line_terminator(Some(b'\n')).build(&args.pattern).map_err(|error| {
-                Error::tell(format!("bad pattern: {error}. Escape characters that are meant literally with `\\`"))
-            })?,
-            include: args
-                .include
-                .as_deref()
-                .filter(|include| !include.is_empty())
-                .map(pattern)
-                .transpose()
-                .map_err(|error| Error::tell(format!("bad `include`: {error}")))?,
-            cancel: cx.cancel.clone(),
-            leave: Arc::clone(&cx.leave),
-            worktree: cx.worktree.clone(),
-        };
-        files::permitted(files::outside(&search.root, Purpose::Read, cx).as_slice(), cx)?;
-        let found = files::blocking("grep", move || search.run()).await?;
-        Ok(Output::text(output::cut(found, cx).await))
+        let found = files::blocking("grep", cx, move |cx| Search::of(&args, cx)?.run());
+        Ok(Output::text(output::cut(found.await?, cx).await))
     }
+}
+
+/// With limits: a pattern may come to automata of any size.
+fn matcher(pattern: &str) -> Result<RegexMatcher, Error> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(Error::tell(format!("bad pattern: it has {} bytes, and {MAX_PATTERN} is the most", pattern.len())));
+    }
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .line_terminator(Some(b'\n'))
+        .nest_limit(MAX_NESTING)
+        .size_limit(MAX_AUTOMATON)
+        .dfa_size_limit(MAX_AUTOMATON);
+    builder.build(pattern).map_err(|error| {
+        Error::tell(format!("bad pattern: {error}. Escape characters that are meant literally with `\\`"))
+    })
 }
 
 struct Search {
@@ -89,10 +102,24 @@ struct Search {
 }
 
 impl Search {
+    fn of(args: &Args, cx: &ToolCx) -> Result<Self, Error> {
+        let root = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
+        files::permitted(files::outside(&root, Purpose::Read, cx).as_slice(), cx)?;
+        let include = args.include.as_deref().filter(|include| !include.is_empty()).map(pattern).transpose();
+        Ok(Self {
+            root,
+            matcher: matcher(&args.pattern)?,
+            include: include.map_err(|error| Error::tell(format!("bad `include`: {error}")))?,
+            cancel: cx.cancel.clone(),
+            leave: Arc::clone(&cx.leave),
+            worktree: cx.worktree.clone(),
+        })
+    }
+
     fn run(&self) -> Result<String, Error> {
         std::fs::metadata(&self.root).map_err(|error| files::missing(&self.root, &error))?;
         let found = Mutex::new(Found::default());
-        walk(&self.root, &self.leave).build_parallel().run(|| {
+        walk(&self.root, &self.leave, &self.cancel).build_parallel().run(|| {
             let mut searcher = SearcherBuilder::new()
                 .binary_detection(BinaryDetection::quit(0))
                 .heap_limit(Some(MAX_HEAP))
@@ -149,12 +176,25 @@ impl Search {
         // What cannot be read is skipped, as a search over many files must. Opened as all files are: a folder may have
         // become a symlink since it was walked.
         let searched = files::open_known(path).map_err(|error| error.to_string()).and_then(|(file, _)| {
-            searcher.search_file(&self.matcher, &file, Lossy(take)).map_err(|error| error.to_string())
+            let reader = Heeding { file, cancel: &self.cancel };
+            searcher.search_reader(&self.matcher, reader, Lossy(take)).map_err(|error| error.to_string())
         });
         if let Err(error) = searched {
             tracing::debug!(%error, path = %path.display(), "not searched");
         }
         lines
+    }
+}
+
+/// A file that ends when the search is over: a large one, or a slow pattern, is not searched to its end for nobody.
+struct Heeding<'a> {
+    file: File,
+    cancel: &'a CancellationToken,
+}
+
+impl io::Read for Heeding<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cancel.is_cancelled() { Ok(0) } else { self.file.read(buffer) }
     }
 }
 

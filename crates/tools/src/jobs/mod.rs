@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use proto::JobNews;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -116,7 +115,7 @@ impl Tool for Jobs {
         };
         match action {
             Action::List => Ok(Output::json(&Row::of(&job))),
-            Action::Output => page(&args, job).await,
+            Action::Output => page(&args, job, cx).await,
             Action::Stop => Ok(match cx.background.stop(id).await {
                 Some(job) => Output::json(&Stopped { row: Row::of(&job), news: JobNews { job: job.job, over: true } }),
                 None => answer::refused(&unknown(id, cx)),
@@ -143,11 +142,11 @@ impl Row {
     }
 }
 
-async fn page(args: &Args, job: JobInfo) -> Result<Output, Error> {
+async fn page(args: &Args, job: JobInfo, cx: &ToolCx) -> Result<Output, Error> {
     let first = args.offset.unwrap_or(1).max(1);
     let count = args.limit.unwrap_or(LINES).clamp(1, output::MAX_LINES as u64);
     let over = matches!(job.state, JobState::Ended(_));
-    blocking("jobs", move || {
+    blocking("jobs", cx, move |_| {
         let (output, next_offset, more) = lines(Path::new(&job.job.file), first, count, over)
             .map_err(|error| Error::tell(format!("cannot read `{}`: {error}", job.job.file)))?;
         Ok(Output::json(&Page { row: Row::of(&job), output, next_offset, more }))
@@ -158,7 +157,7 @@ async fn page(args: &Args, job: JobInfo) -> Result<Output, Error> {
 /// Lines from an offset, the offset of the next one, and whether that is there already. The last line of a job that goes
 /// on is left for later while it has no end.
 fn lines(path: &Path, first: u64, count: u64, over: bool) -> std::io::Result<(String, u64, bool)> {
-    let mut lines = Lines::new(BufReader::with_capacity(64 << 10, File::open(path)?));
+    let mut lines = Lines::new(BufReader::with_capacity(64 << 10, foreign::file(path)?));
     let (mut text, mut next) = (String::new(), 1);
     while let Some(line) = lines.next(MAX_LINE)? {
         if !over && !lines.whole() {

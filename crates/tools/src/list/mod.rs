@@ -6,7 +6,7 @@ mod tests;
 use crate::door::Leave;
 use crate::files::{self, Purpose};
 use crate::walk::walk;
-use crate::{Access, Error, Output, Spec, Tool, ToolCx};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
 use async_trait::async_trait;
 use ignore::DirEntry;
 use schemars::JsonSchema;
@@ -23,7 +23,15 @@ const MAX_DEPTH: usize = 12;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The folder: absolute, or relative to the working directory, which is also the default.
-    #[serde(default, alias = "filePath", alias = "file_path", alias = "dir", alias = "directory")]
+    #[serde(
+        default,
+        alias = "filePath",
+        alias = "file_path",
+        alias = "dir",
+        alias = "directory",
+        deserialize_with = "tolerant::maybe_path"
+    )]
+    #[schemars(with = "Option<String>")]
     path: Option<String>,
 }
 
@@ -41,10 +49,12 @@ impl Tool for List {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
-        files::permitted(&files::accesses("list", &path, Purpose::Read, cx), cx)?;
-        let (cancel, leave) = (cx.cancel.clone(), cx.leave.clone());
-        files::blocking("list", move || list(&path, &leave, &cancel)).await.map(Output::text)
+        let shown = files::blocking("list", cx, move |cx| {
+            let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
+            files::permitted(&files::accesses("list", &path, Purpose::Read, cx), cx)?;
+            list(&path, &cx.leave, &cx.cancel)
+        });
+        shown.await.map(Output::text)
     }
 }
 
@@ -77,7 +87,7 @@ fn level(
     leave: &Arc<dyn Leave>,
     cancel: &CancellationToken,
 ) -> Result<Vec<DirEntry>, Error> {
-    let walker = walk(root, leave).max_depth(Some(depth)).sort_by_file_name(Ord::cmp).build();
+    let walker = walk(root, leave, cancel).max_depth(Some(depth)).sort_by_file_name(Ord::cmp).build();
     let mut entries = Vec::new();
     for entry in walker.flatten().filter(|entry| entry.depth() > 0).take(MAX_ENTRIES + 1) {
         if cancel.is_cancelled() {

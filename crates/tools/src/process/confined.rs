@@ -3,6 +3,7 @@
 use super::link::{Link, Start};
 use super::links::Links;
 use super::{Command, Error};
+use crate::files::Hands;
 use crate::sandbox::{
     self, Backend, Confine, Enforced, Found, Ground, HeldInside, Hiding, Mask, Masks, Mode, Places, Walks,
 };
@@ -13,10 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long one is kept between two commands of a run: starting it costs some ten milliseconds, keeping it a process and
 /// stand-ins in the workspace.
+/// How many workspaces are looked at at once, and how long that may take: 100,000 files take 25 ms.
+const LOOKS: usize = 64;
+const LOOK_LIMIT: Duration = Duration::from_secs(60);
 const IDLE: Duration = Duration::from_secs(30);
 /// Times a sandbox is made before a command is refused.
 const ATTEMPTS: usize = 8;
@@ -34,6 +39,8 @@ pub(super) struct Sandboxes {
     masks: OnceLock<Arc<Masks>>,
     walks: Walks,
     pub(super) links: Links,
+    /// Who looks at the workspace before a command.
+    hands: Hands,
     rooms: Mutex<Vec<Room>>,
     sweeper: OnceLock<AbortOnDropHandle<()>>,
 }
@@ -108,6 +115,7 @@ impl Sandboxes {
             masks: OnceLock::new(),
             walks: Walks::default(),
             links: Links::default(),
+            hands: Hands::new(LOOKS, LOOKS, LOOK_LIMIT),
             rooms: Mutex::default(),
             sweeper: OnceLock::new(),
         }
@@ -286,9 +294,9 @@ impl Sandboxes {
             let found = Hiding::of(&rules).find(&worktree, &mut known);
             (found, worktree, rules, known)
         };
-        let (found, worktree, rules, known) = tokio::task::spawn_blocking(walk)
-            .await
-            .map_err(|error| format!("cannot look for files to hide: {error}"))?;
+        let walked = self.hands.work("bash", &CancellationToken::new(), move |_| Ok(walk())).await;
+        let (found, worktree, rules, known) =
+            walked.map_err(|error| format!("cannot look for files to hide: {error}"))?;
         self.walks.keep(worktree, rules, known);
         found
     }
@@ -399,6 +407,7 @@ fn private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// This program, opened so that it can be started where its file is not.
+#[expect(clippy::disallowed_methods, reason = "our own program")]
 pub(super) fn program(exe: &Path) -> io::Result<File> {
     File::open(exe)
 }

@@ -53,6 +53,7 @@ impl Mark {
 
     /// Of this home, and of another gateway. Processes of other users cannot be read, and one that was ended has nothing
     /// to read any more.
+    #[expect(clippy::disallowed_methods, reason = "what the kernel tells of processes")]
     fn is_left(&self, pid: Pid) -> bool {
         let file = PathBuf::from(format!("/proc/{}/environ", pid.as_raw_nonzero()));
         let Ok(text) = std::fs::read(file) else { return false };

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
@@ -46,6 +46,7 @@ pub struct Reaper {
     env: Vec<(String, String)>,
     feed_limit: Duration,
     link: Mutex<Option<Arc<Link>>>,
+    feeder: Arc<Feeder>,
     sandboxes: Option<Arc<Sandboxes>>,
     mark: Option<Mark>,
 }
@@ -55,7 +56,7 @@ impl Reaper {
     /// `env` is cleaned here once more.
     pub fn new(exe: PathBuf, env: Vec<(String, String)>) -> Self {
         let (env, link) = (clean_env(env.into_iter()), Mutex::new(None));
-        Self { exe, env, feed_limit: FEED_LIMIT, link, sandboxes: None, mark: None }
+        Self { exe, env, feed_limit: FEED_LIMIT, link, feeder: Arc::default(), sandboxes: None, mark: None }
     }
 
     /// With sandboxes, enforced by the best there is on this machine, or by the backend that is given. Without this,
@@ -80,14 +81,17 @@ impl Reaper {
         self
     }
 
+    fn beginning(&self) -> Start<'_> {
+        Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit, feeder: &self.feeder }
+    }
+
     /// The reaper that lives, or a new one.
     fn link(&self) -> io::Result<Arc<Link>> {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = link.as_ref().filter(|link| !link.gone.is_cancelled()) {
             return Ok(Arc::clone(link));
         }
-        let start = Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit };
-        let fresh = Arc::new(start.bare()?);
+        let fresh = Arc::new(self.beginning().bare()?);
         *link = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -112,12 +116,11 @@ impl Reaper {
             let reason = "there are no sandboxes here".to_owned();
             return Err(Error::Refused { program: command.program.clone(), reason });
         };
-        let start = Start { exe: &self.exe, env: &self.env, feed_limit: self.feed_limit };
         let nested = match confine.reach.mode {
             Mode::Workspace => sandboxes.links.of(self, &confine.worktree).await,
             Mode::ReadOnly | Mode::Off => Vec::new(),
         };
-        sandboxes.enter(command, confine, nested, &start).await
+        sandboxes.enter(command, confine, nested, &self.beginning()).await
     }
 
     /// Takes out of repositories that a command made, where the user's git would look into them, what would run then. What
@@ -225,6 +228,7 @@ pub(super) struct Start<'a> {
     pub(super) exe: &'a Path,
     pub(super) env: &'a [(String, String)],
     pub(super) feed_limit: Duration,
+    feeder: &'a Arc<Feeder>,
 }
 
 impl Start<'_> {
@@ -277,6 +281,8 @@ pub(super) struct Link {
     next: AtomicU64,
     gone: CancellationToken,
     _keeper: AbortOnDropHandle<()>,
+    /// It is fed for as long as this is there.
+    _mouth: Arc<OwnedFd>,
 }
 
 impl Link {
@@ -297,9 +303,14 @@ impl Link {
         drop(command);
         let stderr = child.stderr.take();
         let gone = CancellationToken::new();
-        let keeper = tokio::spawn(keep(child, ours.try_clone()?, start.feed_limit, gone.clone()));
+        let mouth = Arc::new(ours.try_clone()?);
+        start.feeder.feed(&mouth, start.feed_limit)?;
+        let keeper = tokio::spawn(keep(child, gone.clone()));
         let socket = UnixStream::from_std(ours.into())?;
-        Ok((Self { socket, next: AtomicU64::new(1), gone, _keeper: AbortOnDropHandle::new(keeper) }, stderr))
+        Ok((
+            Self { socket, next: AtomicU64::new(1), gone, _keeper: AbortOnDropHandle::new(keeper), _mouth: mouth },
+            stderr,
+        ))
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -331,19 +342,47 @@ fn send(socket: &impl AsFd, note: Note, fds: &[BorrowedFd<'_>]) -> io::Result<()
     Ok(())
 }
 
-/// Feeds the reaper and notices its death.
-async fn keep(mut child: tokio::process::Child, socket: OwnedFd, limit: Duration, gone: CancellationToken) {
-    let mut ticks = tokio::time::interval(limit / FEEDS);
-    let food = Note::Feed(limit.as_millis().try_into().unwrap_or(u64::MAX));
-    loop {
-        tokio::select! {
-            status = child.wait() => {
-                tracing::warn!(?status, "the reaper died; the next command starts a new one");
-                break gone.cancel();
-            }
-            // A full socket means that it has food enough and is busy or stopped.
-            _ = ticks.tick() => { let _ = send(&socket, food, &[]); }
+/// Notices a reaper's death.
+async fn keep(mut child: tokio::process::Child, gone: CancellationToken) {
+    let status = child.wait().await;
+    tracing::warn!(?status, "the reaper died; the next command starts a new one");
+    gone.cancel();
+}
+
+/// Feeds reapers, from a thread of its own: a runtime that is busy for a while must not starve them, since commands that
+/// have nothing to do with that would end. A gateway that was stopped feeds nobody, nor does one that died.
+#[derive(Default)]
+struct Feeder {
+    mouths: Mutex<Vec<(Weak<OwnedFd>, Note)>>,
+    thread: Mutex<bool>,
+}
+
+impl Feeder {
+    /// At once, and from then on for as long as the socket is there.
+    fn feed(self: &Arc<Self>, mouth: &Arc<OwnedFd>, limit: Duration) -> io::Result<()> {
+        let food = Note::Feed(limit.as_millis().try_into().unwrap_or(u64::MAX));
+        self.mouths.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::downgrade(mouth), food));
+        let _ = send(mouth, food, &[]);
+        let mut started = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*started {
+            let (feeder, pause) = (Arc::downgrade(self), limit / FEEDS);
+            std::thread::Builder::new().name("feeder".into()).spawn(move || go_round(&feeder, pause))?;
+            *started = true;
         }
+        Ok(())
+    }
+}
+
+fn go_round(feeder: &Weak<Feeder>, pause: Duration) {
+    while let Some(feeder) = feeder.upgrade() {
+        feeder.mouths.lock().unwrap_or_else(PoisonError::into_inner).retain(|(mouth, food)| {
+            let Some(mouth) = mouth.upgrade() else { return false };
+            // A full socket means that it has food enough and is busy or stopped.
+            let _ = send(&mouth, *food, &[]);
+            true
+        });
+        drop(feeder);
+        std::thread::sleep(pause);
     }
 }
 

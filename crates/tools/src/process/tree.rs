@@ -1,5 +1,7 @@
 //! The descendants of this process: finding them and ending them.
 
+#![expect(clippy::disallowed_methods, reason = "what the kernel tells of processes")]
+
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -26,7 +26,14 @@ const MAX_PICTURE: u64 = 5 << 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The file: absolute, or relative to the working directory.
-    #[serde(rename = "filePath", alias = "file_path", alias = "path", alias = "filepath")]
+    #[serde(
+        rename = "filePath",
+        alias = "file_path",
+        alias = "path",
+        alias = "filepath",
+        deserialize_with = "tolerant::path"
+    )]
+    #[schemars(with = "String")]
     file_path: String,
     /// The line to start with; the first is 1.
     #[serde(default, deserialize_with = "tolerant::number")]
@@ -51,13 +58,15 @@ impl Tool for Read {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        files::permitted(&files::accesses("read", &path, Purpose::Read, cx), cx)?;
         let first = args.offset.unwrap_or(1).max(1);
         let count = args.limit.map_or(output::MAX_LINES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let count = count.clamp(1, output::MAX_LINES);
-        let (seen, cancel) = (std::sync::Arc::clone(&cx.files), cx.cancel.clone());
-        files::blocking("read", move || read(&path, first, count, &seen, &cancel)).await
+        let read = move |cx: &ToolCx| {
+            let path = files::resolve(&args.file_path, &cx.dir);
+            files::permitted(&files::accesses("read", &path, Purpose::Read, cx), cx)?;
+            read(&path, first, count, &cx.files, &cx.cancel)
+        };
+        files::blocking("read", cx, read).await
     }
 }
 

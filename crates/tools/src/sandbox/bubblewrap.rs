@@ -76,6 +76,7 @@ fn machine() -> Vec<Machine> {
 
 /// Starts one and does nothing in it.
 pub(super) fn try_out(bwrap: &Path, exe: &Path) -> Result<(), String> {
+    #[expect(clippy::disallowed_methods, reason = "our own program")]
     let program = File::open(exe).map_err(|error| error.to_string())?;
     let output = Command::new(bwrap)
         .args(arguments(&[], false))

@@ -32,7 +32,8 @@ pub(super) fn is_empty(path: &Path) -> bool {
         return fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     };
     let same_length = |found: fs::Metadata| found.is_file() && usize::try_from(found.len()) == Ok(text.len());
-    fs::symlink_metadata(path).is_ok_and(same_length) && fs::read(path).is_ok_and(|found| found == text.as_bytes())
+    fs::symlink_metadata(path).is_ok_and(same_length)
+        && foreign::read(path, text.len() as u64).is_ok_and(|found| found == text.as_bytes())
 }
 
 fn make(path: &Path) -> io::Result<()> {
@@ -61,6 +62,9 @@ fn remove(path: &Path) {
     };
 }
 
+/// The list of stand-ins: a path for each, and there are few.
+const MOST: u64 = 4 << 20;
+
 pub(crate) struct Masks {
     list: PathBuf,
     /// How many sandboxes need each.
@@ -76,7 +80,9 @@ pub(crate) struct Mask {
 impl Masks {
     /// Removes what a predecessor left.
     pub(crate) fn open(list: PathBuf) -> Arc<Self> {
-        for path in fs::read(&list).unwrap_or_default().split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        for path in
+            foreign::read(&list, MOST).unwrap_or_default().split(|byte| *byte == 0).filter(|path| !path.is_empty())
+        {
             remove(Path::new(&std::ffi::OsString::from_vec(path.to_vec())));
         }
         let _ = fs::remove_file(&list);

@@ -125,7 +125,7 @@ pub(super) async fn recorded(repo: &Repository, name: &Name, path: PathBuf, reco
     let path = path.canonicalize().map_err(|error| files::refused("find", &path, &error))?;
     let git_dir = git_dir(&path)?;
     record.write(&git_dir)?;
-    let head = std::fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
+    let head = foreign::read_text(&git_dir.join("HEAD"), files::MOST_OF_A_NAME).unwrap_or_default();
     let branch = head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned);
     let from = record.from.as_deref().map(|from| from.trim_start_matches("refs/heads/").to_owned());
     tracing::debug!(worktree = name.as_str(), top = %repo.main.display(), "made a worktree");
@@ -134,7 +134,8 @@ pub(super) async fn recorded(repo: &Repository, name: &Name, path: PathBuf, reco
 
 pub(super) fn git_dir(path: &Path) -> Result<PathBuf, Error> {
     let file = path.join(".git");
-    let text = std::fs::read_to_string(&file).map_err(|error| files::refused("read", &file, &error))?;
+    let text =
+        foreign::read_text(&file, files::MOST_OF_A_NAME).map_err(|error| files::refused("read", &file, &error))?;
     let dir = text.trim().strip_prefix("gitdir: ").map(|dir| path.join(dir));
     dir.ok_or_else(|| Error::internal(format!("`{}` does not name a git directory", file.display())))
 }

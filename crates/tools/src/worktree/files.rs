@@ -11,6 +11,11 @@ const ASIDE: &str = ".removed";
 /// What keeps the folder out of everybody's `git status`.
 const EXCLUDED: &str = "/.convoke/worktrees/";
 
+/// The files of git that hold a name, and our own beside them.
+pub(super) const MOST_OF_A_NAME: u64 = 64 << 10;
+/// What git passes over.
+const MOST_OF_A_LIST: u64 = 1 << 20;
+
 pub(super) fn refused(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(Code::Unavailable, format!("cannot {what} `{}`: {error}", path.display()))
         .hint("look at its permissions and the room on its disk")
@@ -48,7 +53,7 @@ pub(super) fn prepare(top: &Path, name: &str) -> Result<PathBuf, Error> {
 /// Adds the folder of worktrees to what git passes over in this repository, once.
 pub(super) fn exclude(common: &Path) -> Result<(), Error> {
     let path = common.join("info").join("exclude");
-    let mut bytes = match fs::read(&path) {
+    let mut bytes = match foreign::read(&path, MOST_OF_A_LIST) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(refused("read", &path, &error)),

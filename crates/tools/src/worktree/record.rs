@@ -21,7 +21,7 @@ pub(super) struct Record {
 impl Record {
     /// Of the worktree with this git directory. One that is not there, or not ours, says nothing.
     pub(super) fn read(git_dir: &Path) -> Self {
-        let text = std::fs::read_to_string(git_dir.join(FILE)).unwrap_or_default();
+        let text = foreign::read_text(&git_dir.join(FILE), files::MOST_OF_A_NAME).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 

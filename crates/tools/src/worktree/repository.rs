@@ -140,7 +140,8 @@ impl Repository {
     fn git_dir_of(&self, path: &Path) -> PathBuf {
         let entries = std::fs::read_dir(self.common.join("worktrees")).into_iter().flatten().flatten();
         let leads_to = |dir: &PathBuf| {
-            std::fs::read_to_string(dir.join("gitdir")).is_ok_and(|text| Path::new(text.trim()) == path.join(".git"))
+            foreign::read_text(&dir.join("gitdir"), files::MOST_OF_A_NAME)
+                .is_ok_and(|text| Path::new(text.trim()) == path.join(".git"))
         };
         entries.map(|entry| entry.path()).find(leads_to).unwrap_or_default()
     }

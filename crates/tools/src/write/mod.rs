@@ -5,20 +5,26 @@ mod tests;
 
 use crate::files::{self, MAX_EDITED, Purpose, Seen, Stamp, State, Text};
 use crate::journal::Page;
-use crate::{Access, Error, Output, Spec, Tool, ToolCx};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fs::{self, Metadata};
 use std::path::Path;
-use std::sync::Arc;
 
 pub struct Write;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Args {
     /// The file: absolute, or relative to the working directory.
-    #[serde(rename = "filePath", alias = "file_path", alias = "path", alias = "filepath")]
+    #[serde(
+        rename = "filePath",
+        alias = "file_path",
+        alias = "path",
+        alias = "filepath",
+        deserialize_with = "tolerant::path"
+    )]
+    #[schemars(with = "String")]
     file_path: String,
     /// All that the file shall hold.
     #[serde(alias = "contents", alias = "text")]
@@ -38,11 +44,13 @@ impl Tool for Write {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
-        let path = files::resolve(&args.file_path, &cx.dir);
-        files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
-        cx.processes.give_way(&path);
-        let (seen, page) = (Arc::clone(&cx.files), cx.page());
-        files::blocking("write", move || write(&path, &args.content, &seen, &page)).await.map(Output::text)
+        let write = move |cx: &ToolCx| {
+            let path = files::resolve(&args.file_path, &cx.dir);
+            files::permitted(&files::accesses("edit", &path, Purpose::Write, cx), cx)?;
+            cx.processes.give_way(&path);
+            write(&path, &args.content, &cx.files, &cx.page())
+        };
+        files::blocking("write", cx, write).await.map(Output::text)
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) static ALL: &[(&str, fn())] = &[
     ("fifty_at_once_keep_their_outputs_apart", fifty_at_once_keep_their_outputs_apart),
     ("a_killed_gateway_leaves_nothing", a_killed_gateway_leaves_nothing),
     ("a_stopped_gateway_loses_its_commands", a_stopped_gateway_loses_its_commands),
+    ("a_runtime_that_is_busy_for_long_loses_no_command", a_runtime_that_is_busy_for_long_loses_no_command),
     ("a_killed_reaper_is_an_error_and_then_replaced", a_killed_reaper_is_an_error_and_then_replaced),
     ("a_killed_runner_is_an_error_and_leaves_nothing", a_killed_runner_is_an_error_and_leaves_nothing),
     ("a_stopped_runner_does_not_save_its_command", a_stopped_runner_does_not_save_its_command),
@@ -285,6 +286,22 @@ fn a_stopped_gateway_loses_its_commands() {
     within(SOON + SOON, "all but the gateway are gone", || place.running() == 1);
     gateway.kill().unwrap();
     gateway.wait().unwrap();
+}
+
+fn a_runtime_that_is_busy_for_long_loses_no_command() {
+    let place = Place::new();
+    let reaper = Arc::new(crate::support::reaper().feed_limit(Duration::from_millis(400)));
+    let command = place.bash("touch begun; for i in $(seq 30); do sleep 0.1; done; touch ended");
+    // One thread, which is the whole runtime.
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let running = tokio::spawn(async move { reaper.run(command, &CancellationToken::new()).await });
+        while !place.file("begun").exists() {
+            tokio::task::yield_now().await;
+        }
+        // Nothing else runs meanwhile.
+        within(Duration::from_secs(20), "it goes on to its end", || place.file("ended").exists());
+        assert_eq!(running.await.unwrap().unwrap().code, Some(0));
+    });
 }
 
 fn a_killed_reaper_is_an_error_and_then_replaced() {

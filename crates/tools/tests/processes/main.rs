@@ -1,5 +1,7 @@
 //! Real processes through a real reaper. This program is its own gateway, reaper and runner, told apart by an argument.
 
+#![allow(clippy::disallowed_methods, reason = "tests know what they wrote")]
+
 mod cases;
 mod confined;
 mod sandbox;

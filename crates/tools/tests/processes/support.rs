@@ -73,6 +73,7 @@ impl Place {
             board: Arc::new(convoke_tools::doors::Closed),
             background: Arc::new(convoke_tools::doors::Closed),
             catalogue: Arc::new(convoke_tools::doors::Closed),
+            hands: convoke_tools::files::Hands::default(),
             files: Arc::default(),
             worktrees: convoke_tools::worktree::Here {
                 settings: Arc::default(),

@@ -1,6 +1,6 @@
 //! Opening what was judged, and nothing else.
 //!
-//! Rules judge where a path leads ([`super::resolve`]); by the time it is opened, a folder on the way may have become a
+//! Rules judge where a path leads (`tools::files::resolve`); by the time it is opened, a folder on the way may have become a
 //! symlink. So no symlink is followed here, at the end of a path or on the way, and a folder that was opened is worked
 //! in by its descriptor.
 
@@ -13,45 +13,52 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// For reading. Without waiting: a pipe that nobody writes to would hold it up for ever.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     Ok(enter(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?.into())
 }
 
 /// What is there, without opening it.
-pub(super) fn look(path: &Path) -> io::Result<Metadata> {
+pub fn look(path: &Path) -> io::Result<Metadata> {
     pin(path)?.metadata()
 }
 
 /// What is there, whatever its path leads to later: it can be looked at, and not read.
-pub(crate) fn pin(path: &Path) -> io::Result<File> {
+pub fn pin(path: &Path) -> io::Result<File> {
     Ok(enter(path, LOOK)?.into())
 }
 
 /// A folder, whatever its path leads to later.
-pub(super) struct Folder(OwnedFd);
+pub struct Folder(OwnedFd);
 
 impl Folder {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(enter(path, FOLDER)?))
     }
 
     /// Makes it where it is missing, with those above it.
-    pub(super) fn make(path: &Path) -> io::Result<Self> {
-        let missing = match Self::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
-            done => return done,
+    pub fn make(path: &Path) -> io::Result<Self> {
+        let (mut at, mut missing) = (path, Vec::new());
+        let mut folder = loop {
+            match (Self::open(at), at.parent().zip(at.file_name())) {
+                (Err(error), Some((parent, name))) if error.kind() == io::ErrorKind::NotFound => {
+                    missing.push(name);
+                    at = parent;
+                }
+                (opened, _) => break opened?,
+            }
         };
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(missing) };
-        let parent = Self::make(parent)?;
-        match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+        for name in missing.into_iter().rev() {
+            match rustix::fs::mkdirat(&folder.0, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            folder = Self(rustix::fs::openat(&folder.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?);
         }
-        Ok(Self(rustix::fs::openat(&parent.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
+        Ok(folder)
     }
 
     /// A new file; one of that name is never opened.
-    pub(super) fn create(&self, name: &OsStr) -> io::Result<File> {
+    pub fn create(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
     }
@@ -59,7 +66,7 @@ impl Folder {
     /// A new file that has no name yet, so that nothing of it is left if this program is killed. Not every file system
     /// can do that.
     #[cfg(target_os = "linux")]
-    pub(super) fn create_nameless(&self) -> io::Result<File> {
+    pub fn create_nameless(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.0, ".", flags, Mode::from_raw_mode(0o666))?);
         // It gets its name by this way.
@@ -67,31 +74,31 @@ impl Folder {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn create_nameless(&self) -> io::Result<File> {
+    pub fn create_nameless(&self) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Gives a file that has none a name; one that is taken is refused.
-    pub(super) fn name(&self, file: &File, name: &OsStr) -> io::Result<()> {
+    pub fn name(&self, file: &File, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(CWD, way_of(file), &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
     }
 
     /// What has that name, a symlink being a symlink.
-    pub(super) fn look(&self, name: &OsStr) -> io::Result<Metadata> {
+    pub fn look(&self, name: &OsStr) -> io::Result<Metadata> {
         File::from(rustix::fs::openat(&self.0, name, LOOK | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
             .metadata()
     }
 
-    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// A folder in it, when nothing is in that.
-    pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 }
