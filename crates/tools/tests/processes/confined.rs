@@ -132,8 +132,8 @@ fn whoever_only_looks_has_nobody_write_for_it() {
         room.put("serve.py", serve);
         let has_python = has("python3");
         let job = format!(
-            "{} mkfifo pipe; exec 3<>pipe; touch ready; while ! [ -e stop ]; do \
-             if read -t 0.01 -u 3 line; then eval \"$line\"; fi; if [ -e $TMPDIR/order ]; then sh $TMPDIR/order; rm $TMPDIR/order; fi; done",
+            "{} mkfifo pipe; exec 3<>pipe; while read -r line <&3; do eval \"$line\"; done & touch ready; while ! [ -e stop ]; do \
+             if mv $TMPDIR/order $TMPDIR/taken 2>/dev/null; then sh $TMPDIR/taken; fi; sleep 0.01; done",
             if has_python { "python3 serve.py & while ! [ -e dgram ]; do sleep 0.01; done;" } else { "" }
         );
         let mut tries = vec![
@@ -155,7 +155,12 @@ fn whoever_only_looks_has_nobody_write_for_it() {
                 for script in &tries {
                     let tried = text(&room.run(LOOKING, script).await.unwrap());
                     // Whoever may write is obeyed, and after all that came before.
-                    room.run(WORKSPACE, "echo 'touch control' > $TMPDIR/order; echo touch piped > pipe").await.unwrap();
+                    room.run(
+                        WORKSPACE,
+                        "echo 'touch control' > $TMPDIR/o; mv $TMPDIR/o $TMPDIR/order; echo touch piped > pipe",
+                    )
+                    .await
+                    .unwrap();
                     comes(&room, &["control", "piped"]).await;
                     assert!(!room.work.join("evil").exists(), "{script}: {tried}");
                     std::fs::remove_file(room.work.join("control")).unwrap();
