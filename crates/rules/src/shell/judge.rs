@@ -21,7 +21,14 @@ pub(crate) fn evaluate<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
 }
 
 fn itself<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
-    if want.open { many(want, sets) } else { one(want, sets) }
+    match &want.spread {
+        Some(spread) => {
+            let (text, looks) = (spread.text.clone(), spread.looks.clone());
+            many(&Want { text, looks, ..want.clone() }, sets)
+        }
+        None if want.open => many(want, sets),
+        None => one(want, sets),
+    }
 }
 
 /// Commands inside another one that are looked at; of more, one is taken to be what a rule forbids.
@@ -100,7 +107,7 @@ fn many<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
         } else if rule.action < Action::Allow {
             let sure = want.looks.iter().any(|look| covers(&rule.pattern, look));
             let mut texts = want.looks.iter().chain([&want.text]).flat_map(|text| shortened(text));
-            if sure || texts.any(|text| overlaps(&rule.pattern, &text)) {
+            if sure || texts.any(|text| overlaps(&rule.pattern, &text)) && !is_option(rule, want) {
                 doubts.push(Doubt { set, rule, sure });
             }
         }
@@ -115,6 +122,15 @@ fn many<'r>(want: &Want, sets: &[&'r [Rule]]) -> Verdict<'r> {
         (None, None, None) => return Verdict::ASK,
     };
     Verdict { action, rule: Some(rule), source: Source::Set(set) }
+}
+
+/// Whether a rule is about an option where a command has a pattern for names. A file may be called like an option, and
+/// that is beyond what a line tells.
+fn is_option(rule: &Rule, want: &Want) -> bool {
+    let names = want.spread.as_ref().map_or(&[][..], |spread| &spread.names);
+    let mut words = rule.pattern.split(' ').enumerate();
+    let first_open = words.by_ref().find(|(_, word)| word.starts_with('-') || word.contains(['*', '?']));
+    first_open.is_some_and(|(at, word)| word.starts_with('-') && names.contains(&at))
 }
 
 /// Words nobody knows that are left out one by one; of more, all may be gone.

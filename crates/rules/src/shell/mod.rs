@@ -61,6 +61,17 @@ pub struct Want {
     pub words: Vec<String>,
     /// Words among which there may be another command.
     inside: Vec<Inside>,
+    /// With names of files that are patterns: what the shell makes of them is known only when it runs.
+    spread: Option<Box<Spread>>,
+}
+
+/// A command with patterns for names of files, as rules see it: `*` stands for what nobody knows yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Spread {
+    text: String,
+    looks: Vec<String>,
+    /// Which words are such patterns, and no options by how they begin.
+    names: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,12 +107,22 @@ impl Want {
         looks.extend(program::in_other_words(words));
         looks.retain(|look| look != &text);
         let known = words.iter().filter(|word| !word.open).map(|word| word.text.clone()).collect();
-        Self { kind: Kind::Command, source, text, open, looks, words: known, inside: program::places::inside(words) }
+        let (kind, inside, spread) = (Kind::Command, program::places::inside(words), Spread::of(words));
+        Self { kind, source, text, open, looks, words: known, inside, spread }
     }
 
     fn opaque(line: &str) -> Self {
         let (source, text) = (line.to_owned(), "*".to_owned());
-        Self { kind: Kind::Opaque, source, text, open: true, looks: Vec::new(), words: Vec::new(), inside: Vec::new() }
+        Self {
+            kind: Kind::Opaque,
+            source,
+            text,
+            open: true,
+            looks: Vec::new(),
+            words: Vec::new(),
+            inside: Vec::new(),
+            spread: None,
+        }
     }
 
     /// A request that is what it says.
@@ -115,6 +136,7 @@ impl Want {
             looks: Vec::new(),
             words: Vec::new(),
             inside: Vec::new(),
+            spread: None,
         }
     }
 
@@ -127,7 +149,22 @@ impl Want {
             looks: Vec::new(),
             words: Vec::new(),
             inside: Vec::new(),
+            spread: None,
         }
+    }
+}
+
+impl Spread {
+    /// Nothing for a command without such patterns.
+    fn of(words: &[Word]) -> Option<Box<Self>> {
+        if !words.iter().any(|word| word.glob) {
+            return None;
+        }
+        let words: Vec<Word> = words.iter().map(Word::spread).collect();
+        let Want { text, looks, .. } = Want::command(&words);
+        let is_name = |at: &usize| words[*at].open && !words[*at].text.starts_with('-');
+        let names = (0..words.len()).filter(is_name).collect();
+        Some(Box::new(Self { text, looks, names }))
     }
 }
 

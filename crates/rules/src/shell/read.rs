@@ -365,6 +365,7 @@ impl<'l> Reader<'l> {
             looks: Vec::new(),
             words: Vec::new(),
             inside: Vec::new(),
+            spread: None,
         })
     }
 

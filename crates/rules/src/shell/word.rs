@@ -44,6 +44,25 @@ impl Word {
         Self { raw, text: self.text.replace(mark, "*"), open: true, ..self.clone() }
     }
 
+    /// A pattern for names of files as what it may come to: `?` is one character, and a set of them is anything.
+    pub(super) fn spread(&self) -> Self {
+        if !self.glob {
+            return self.clone();
+        }
+        let mut text = String::with_capacity(self.text.len());
+        let mut rest = self.text.as_str();
+        while let Some(c) = rest.chars().next() {
+            let end = (c == '[').then(|| rest.rfind(']')).flatten();
+            text.push(if end.is_some() { '*' } else { c });
+            rest = &rest[end.unwrap_or(0) + if end.is_some() { 1 } else { c.len_utf8() }..];
+        }
+        // What an extended pattern stands for depends on options.
+        if text.contains('(') {
+            text = "*".into();
+        }
+        Self { text, open: true, glob: false, ..self.clone() }
+    }
+
     /// As a person would write it.
     pub(super) fn shown(&self) -> String {
         if self.open || self.quoted && !is_plain(&self.text) || self.glob {
