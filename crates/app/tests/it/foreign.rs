@@ -193,3 +193,41 @@ fn no_settings_or_instructions_of_a_repository_end_the_gateway_or_hold_it_up() {
         assert!(!done.stderr.contains("panicked") && !done.stderr.contains("overflow"), "{what}: {}", done.stderr);
     }
 }
+
+#[test]
+fn no_name_number_or_nesting_of_a_reply_spoils_a_session() {
+    let nested = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+    let answer = |call: Value, usage: &str| {
+        let call = json!({ "index": 0, "id": "c", "type": "function", "function": call });
+        let choice = json!({ "index": 0, "delta": { "tool_calls": [call] }, "finish_reason": "tool_calls" });
+        format!("data: {{\"choices\":[{choice}],\"usage\":{usage}}}\n\ndata: [DONE]\n\n")
+    };
+    let name = "x".repeat(1 << 20);
+    let few = r#"{"prompt_tokens":1,"completion_tokens":1}"#;
+    let bodies = [
+        answer(json!({ "name": name, "arguments": "{}" }), few),
+        answer(json!({ "name": "list", "arguments": json!({ "k".repeat(100_000): 1 }).to_string() }), few),
+        answer(json!({ "name": "list", "arguments": nested }), few),
+        answer(
+            json!({ "name": "list", "arguments": "{}" }),
+            r#"{"prompt_tokens":18446744073709551615,"completion_tokens":18446744073709551615}"#,
+        ),
+        answer(json!({ "name": "list", "arguments": "{}" }), r#"{"prompt_tokens":-5,"completion_tokens":1.5}"#),
+        answer(
+            json!({ "name": "list", "arguments": "{}" }),
+            r#"{"prompt_tokens":1e300,"completion_tokens":2,"cost":1e308}"#,
+        ),
+    ];
+    let count = bodies.len();
+    let model = FakeModel::scripted(move |received| match bodies.get(received.step()) {
+        Some(body) => Reply::raw(200, body.clone()).content_type("text/event-stream"),
+        None => Reply::text("done"),
+    });
+    let world = World::with(model);
+    world.convoke(["run", "say it"]).code(0);
+    let told = told(&world);
+    assert_eq!(told.len(), count, "{told:#?}");
+    assert!(told.iter().all(|told| told.len() < 10_000), "what was sent is not told again");
+    // The session goes on, and is still read whole.
+    world.convoke(["run", "--continue", "and more"]).code(0);
+}

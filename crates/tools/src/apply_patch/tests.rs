@@ -71,3 +71,58 @@ fn what_is_changed_or_moved_is_read_as_well() {
     let asks = place.asks(&ApplyPatch, json!({ "patch": patch }));
     assert_eq!(asks, ["edit .env", "read .env", "edit shown", "edit old", "edit new"]);
 }
+
+/// A small disk of its own, which goes with this. None where nobody may mount one.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn small() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"])
+            .arg(dir.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_a_patch_is_made_whole_or_not_at_all() {
+    let Some(disk) = Disk::small() else { return eprintln!("skipped: nobody may mount a disk here") };
+    let dir = disk.0.path().canonicalize().unwrap();
+    let long = |line: &str, times: usize| format!("+{line}\n").repeat(times);
+    let large = long(&"x".repeat(99), 3000);
+    for (what, patch) in [
+        ("a change, then what is too large", format!("*** Update File: a\n-one\n+1\n*** Add File: b\n{large}")),
+        ("what goes, then what is too large", format!("*** Delete File: a\n*** Add File: new/er/b\n{large}")),
+        (
+            "what moves, then what is too large",
+            format!("*** Update File: a\n*** Move to: c\n-one\n+1\n*** Add File: new/b\n{large}"),
+        ),
+        (
+            "several that fit alone",
+            (0..4).map(|n| format!("*** Add File: f{n}\n{}", long(&"x".repeat(99), 1000))).collect(),
+        ),
+    ] {
+        std::fs::write(dir.join("a"), "one\n").unwrap();
+        let place = Place::new();
+        let cx = crate::ToolCx { dir: dir.clone(), worktree: dir.clone(), ..place.cx() };
+        let input = json!({ "patch": format!("*** Begin Patch\n{}\n*** End Patch", patch.trim_end()) });
+        let input = serde_json::value::to_raw_value(&input).unwrap();
+        let told = crate::AnyTool::run(&ApplyPatch, &input, &cx).await.map(|output| output.text);
+        assert!(told.as_ref().is_err_and(|error| error.to_string().contains("No space")), "{what}: {told:?}");
+        let left: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(
+            (left, std::fs::read_to_string(dir.join("a")).unwrap()),
+            (vec!["a".into()], "one\n".into()),
+            "{what}"
+        );
+    }
+}
