@@ -28,6 +28,9 @@ impl Watch {
     }
 }
 
+/// The longest event: the largest prompt a gateway takes (25 MiB), as JSON inside of JSON.
+const LONGEST: usize = 64 << 20;
+
 /// An open stream of events. Whoever wants to go on after it broke keeps the last cursor.
 pub struct Events {
     address: Address,
@@ -38,7 +41,7 @@ pub struct Events {
 
 impl Events {
     pub(crate) fn new(address: Address, open: Open) -> Self {
-        Self { address, open, reader: Reader::default(), ready: VecDeque::new() }
+        Self { address, open, reader: Reader::new(LONGEST), ready: VecDeque::new() }
     }
 
     /// The next event, with its cursor if it is kept; `None` when the gateway closed the stream. Safe to drop and call

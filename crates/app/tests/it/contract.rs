@@ -88,6 +88,15 @@ fn standard_input_is_added_to_the_words() {
 }
 
 #[test]
+fn a_prompt_of_twelve_megabytes_is_watched_to_its_end() {
+    let world = World::new();
+    let mut child = world.command(["run"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("word\n".repeat(12 << 18).as_bytes()).unwrap();
+    // No model reads as much, and the run says so: what it is told of comes through whole.
+    Done::of(child.wait_with_output().unwrap()).code(1).says("no longer fits the model's context");
+}
+
+#[test]
 fn the_newest_session_of_this_directory_goes_on() {
     let world = World::new();
     world.convoke(["run", "my number is 17"]).code(0);

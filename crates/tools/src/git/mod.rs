@@ -6,7 +6,7 @@
 //! what counts as a change (`core.excludesFile` and the like) are carried over.
 //!
 //! Filters have names that nobody knows beforehand, so they cannot be turned off that way. Every call that would run one
-//! is made [`Apart`] from the repository's settings.
+//! is made `Apart` from the repository's settings.
 //!
 //! None of this reaches a git that git itself starts in a repository inside of this one, and `status` and `add` do that:
 //! no call may let them look into one. Whoever wants to know opens it on its own.
