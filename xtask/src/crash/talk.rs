@@ -133,6 +133,10 @@ impl Talk {
         let receipts: Vec<MailReceipt> = serde_json::from_value(output["receipts"].clone()).unwrap_or_default();
         for receipt in receipts.into_iter().filter(|receipt| receipt.state == MailState::Queued) {
             let (Some(letter), Some(to)) = (receipt.message_id, receipt.session_id) else { continue };
+            // One whose turn is done is shut down by a control letter, which is in no log.
+            if letter.starts_with("stop_") {
+                continue;
+            }
             self.posted.push(Posted { letter, from: session.clone(), seq, to });
         }
     }
