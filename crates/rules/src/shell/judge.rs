@@ -36,21 +36,24 @@ const MOST_INSIDE: usize = 8;
 
 /// A doubt because of a command that may be inside another one, if a rule that is stricter begins with its very name.
 fn inside<'r>(want: &Want, sets: &[&'r [Rule]], said: Action) -> Option<Verdict<'r>> {
-    if want.inside.is_empty() {
+    if want.parts.is_empty() {
         return None;
     }
     let rules = sets.iter().enumerate().flat_map(|(set, rules)| rules.iter().map(move |rule| (set, rule)));
     let stricter = rules.filter(|(_, rule)| rule.action < said && matches(&rule.permission, want.permission()));
     let named = stricter.filter_map(|(set, rule)| Some((head(&rule.pattern)?, set, rule))).collect::<Vec<_>>();
-    if named.is_empty() {
+    // A name that is written nowhere cannot be found below. Quotes may stand in the middle of it.
+    let written: String = want.source.chars().filter(|c| !"'\"\\\n".contains(*c)).collect();
+    if !named.iter().any(|(head, ..)| written.contains(head)) {
         return None;
     }
+    let commands = program::places::inside(&want.parts);
     let rule_of = |word: &Word| {
         let name = program::base(&word.text);
         named.iter().find(|(head, ..)| *head == name).filter(|_| program::places::is_named(&word.text))
     };
     let begins = |inside: &Inside| if inside.anywhere { inside.words.len() } else { inside.words.len().min(1) };
-    let places = want.inside.iter().flat_map(|inside| (0..begins(inside)).map(|at| &inside.words[at..]));
+    let places = commands.iter().flat_map(|inside| (0..begins(inside)).map(|at| &inside.words[at..]));
     let mut begin = places.filter_map(|words| Some((words, rule_of(&words[0])?)));
     let found = begin.by_ref().take(MOST_INSIDE).find_map(|(words, (name, ..))| {
         let found = itself(&Want::command(words), sets);

@@ -27,7 +27,6 @@ mod tests;
 #[cfg(test)]
 mod threats;
 
-use program::places::Inside;
 use word::Word;
 
 pub(crate) use judge::evaluate;
@@ -59,8 +58,8 @@ pub struct Want {
     pub looks: Vec<String>,
     /// The words of a command that are known, its name first.
     pub words: Vec<String>,
-    /// Words among which there may be another command.
-    inside: Vec<Inside>,
+    /// Words among which there may be another command. It is looked for only where a rule names it.
+    parts: Vec<Word>,
     /// With names of files that are patterns: what the shell makes of them is known only when it runs.
     spread: Option<Box<Spread>>,
 }
@@ -107,8 +106,8 @@ impl Want {
         looks.extend(program::in_other_words(words));
         looks.retain(|look| look != &text);
         let known = words.iter().filter(|word| !word.open).map(|word| word.text.clone()).collect();
-        let (kind, inside, spread) = (Kind::Command, program::places::inside(words), Spread::of(words));
-        Self { kind, source, text, open, looks, words: known, inside, spread }
+        let (kind, parts, spread) = (Kind::Command, words.to_vec(), Spread::of(words));
+        Self { kind, source, text, open, looks, words: known, parts, spread }
     }
 
     fn opaque(line: &str) -> Self {
@@ -120,7 +119,7 @@ impl Want {
             open: true,
             looks: Vec::new(),
             words: Vec::new(),
-            inside: Vec::new(),
+            parts: Vec::new(),
             spread: None,
         }
     }
@@ -135,7 +134,7 @@ impl Want {
             open: false,
             looks: Vec::new(),
             words: Vec::new(),
-            inside: Vec::new(),
+            parts: Vec::new(),
             spread: None,
         }
     }
@@ -148,7 +147,7 @@ impl Want {
             open,
             looks: Vec::new(),
             words: Vec::new(),
-            inside: Vec::new(),
+            parts: Vec::new(),
             spread: None,
         }
     }

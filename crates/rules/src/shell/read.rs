@@ -364,7 +364,7 @@ impl<'l> Reader<'l> {
             open,
             looks: Vec::new(),
             words: Vec::new(),
-            inside: Vec::new(),
+            parts: Vec::new(),
             spread: None,
         })
     }
