@@ -12,6 +12,7 @@ mod patience;
 mod providers;
 mod reach;
 mod settings;
+mod show;
 mod signals;
 mod terminal;
 mod waiting;

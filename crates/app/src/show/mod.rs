@@ -1,0 +1,5 @@
+//! What happens, as lines for a person: pure functions from entries and events, which know no terminal.
+//!
+//! [`crate::terminal`] writes the lines. A front end that fills the screen would draw the same ones.
+
+pub(crate) mod text;
