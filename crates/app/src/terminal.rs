@@ -10,6 +10,7 @@
 use crate::failure::{FAILED, Failure};
 use crate::show::text::is_unseen;
 pub(crate) use crate::show::text::{flat, one_line, shown, typed};
+use crate::show::{Line, Style};
 use proto::{Code, Error};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -137,16 +138,27 @@ impl Paint {
         Self { on: !plain && io::stdout().is_terminal() }
     }
 
+    /// A line as it looks here.
+    pub(crate) fn line(self, line: &Line) -> Painted {
+        let pieces = line.pieces().map(|(style, text)| (code(style).filter(|_| self.on), text.to_owned()));
+        Painted(pieces.collect())
+    }
+
     pub(crate) fn dim(self, text: &str) -> Painted {
-        self.wrap("2", text)
+        self.line(&Line::new(Style::Dim, text))
     }
 
     pub(crate) fn bold(self, text: &str) -> Painted {
-        self.wrap("1", text)
+        self.line(&Line::new(Style::Bold, text))
     }
+}
 
-    fn wrap(self, code: &'static str, text: &str) -> Painted {
-        Painted(vec![(self.on.then_some(code), text.to_owned())])
+fn code(style: Style) -> Option<&'static str> {
+    match style {
+        Style::Plain => None,
+        Style::Bold => Some("1"),
+        Style::Dim => Some("2"),
+        Style::Error => Some("31"),
     }
 }
 

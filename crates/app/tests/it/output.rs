@@ -13,7 +13,9 @@ const FOREIGN: &str =
 /// Nothing of [`FOREIGN`] that could do something, besides what a terminal adds itself and what we paint.
 #[track_caller]
 fn is_harmless(what: &str, output: &str) {
-    let ours = output.replace("\r\n", "\n").replace("\x1b[2m", "").replace("\x1b[1m", "").replace("\x1b[0m", "");
+    let ours = ["\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"]
+        .iter()
+        .fold(output.replace("\r\n", "\n"), |text, ours| text.replace(ours, ""));
     let bad = |c: char| {
         (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{e0000}'..='\u{e007f}')

@@ -1,8 +1,9 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
 use crate::commands::asked;
+use crate::show::{self, Line, Style};
 use crate::terminal::{self, Paint, one_line};
-use proto::entry::{CallResult, CompactionState, Finish, On, State};
+use proto::entry::{Call, CallResult, CompactionState, Finish, On, State};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
 use proto::{CallId, Entry, Error, Question, SessionId, Todo, TodoStatus};
@@ -29,15 +30,32 @@ pub(in crate::commands) struct Output {
     root: Option<SessionId>,
     /// Which agent each session runs as, for the words before its lines.
     agents: HashMap<SessionId, String>,
-    /// Tools of calls under way, for the words of their results.
-    calls: HashMap<CallId, String>,
+    /// Calls under way, for the words of their results.
+    calls: HashMap<CallId, Told>,
+    /// Where the command works, for the names of files.
+    dir: String,
+}
+
+/// A call that was told.
+struct Told {
+    tool: String,
+    words: String,
+    /// Its line comes with its result.
+    at_its_end: bool,
 }
 
 impl Output {
     pub(in crate::commands) fn new(format: Format, plain: bool) -> Self {
         let paint = Paint::stderr(plain);
         let watched = std::io::stderr().is_terminal();
-        Self { format, paint, watched, root: None, agents: HashMap::new(), calls: HashMap::new() }
+        let (agents, calls) = (HashMap::new(), HashMap::new());
+        Self { format, paint, watched, root: None, agents, calls, dir: String::new() }
+    }
+
+    /// Files in this directory are called by their names there.
+    pub(super) fn works_in(mut self, dir: &str) -> Self {
+        dir.clone_into(&mut self.dir);
+        self
     }
 
     /// Lines of this session stand for themselves; those of others say whose they are.
@@ -152,13 +170,7 @@ impl Output {
         match entry {
             Entry::Input(input) => drop(self.agents.insert(session.clone(), input.agent.clone())),
             Entry::Reply(reply) => {
-                for call in reply.calls() {
-                    self.calls.insert(call.id.clone(), call.tool.clone());
-                    self.line(
-                        session,
-                        &format!("• {} {}", one_line(&call.tool, 60), one_line(call.given().get(), 100)),
-                    );
-                }
+                reply.calls().for_each(|call| self.call(session, call));
                 match reply.finish {
                     Finish::Length => {
                         self.line(
@@ -200,22 +212,50 @@ impl Output {
         self.line(session, &format!("☐ {left} of {} left{now}", items.len()));
     }
 
+    fn call(&mut self, session: &SessionId, call: &Call) {
+        let (words, at_its_end) = (show::call::words(call, &self.dir), show::call::is_told_at_its_end(call));
+        if !at_its_end {
+            self.line(session, &format!("• {words}"));
+        }
+        self.calls.insert(call.id.clone(), Told { tool: call.tool.clone(), words, at_its_end });
+    }
+
     fn result(&mut self, session: &SessionId, result: &CallResult) {
-        let tool = self.calls.remove(&result.call).unwrap_or_default();
+        let told = self.calls.remove(&result.call);
         let word = match result.state {
-            State::Ok => return,
+            State::Ok => return self.done(session, told.as_ref(), result),
             State::Error => "failed",
             State::Denied => "denied",
             State::Interrupted => "interrupted",
         };
-        self.line(session, &format!("✗ {} {word}: {}", one_line(&tool, 60), one_line(&result.output, 120)));
+        let what = match &told {
+            Some(told) if told.at_its_end => told.words.clone(),
+            Some(told) => one_line(&told.tool, 60),
+            None => String::new(),
+        };
+        let line = Line::new(Style::Error, format!("✗ {what} {word}: {}", one_line(&result.output, 120)));
+        self.styled(session, line);
+    }
+
+    /// A call that is told when it is done.
+    fn done(&self, session: &SessionId, told: Option<&Told>, result: &CallResult) {
+        let Some(told) = told.filter(|told| told.at_its_end) else { return };
+        let changed = show::call::changed(result).map(|changed| format!(" {changed}")).unwrap_or_default();
+        self.line(session, &format!("• {}{changed}", told.words));
     }
 
     fn line(&self, session: &SessionId, text: &str) {
+        self.styled(session, Line::dim(text));
+    }
+
+    /// A line that says whose it is.
+    fn styled(&self, session: &SessionId, line: Line) {
         let below = self.root.as_ref() != Some(session);
-        let agent = self.agents.get(session).filter(|_| below);
-        let text = agent.map_or_else(|| text.to_owned(), |agent| format!("  [{}] {text}", one_line(agent, 40)));
-        terminal::say(&self.paint.dim(&text));
+        let line = match self.agents.get(session).filter(|_| below) {
+            Some(agent) => line.behind(Style::Dim, format!("  [{}] ", one_line(agent, 40))),
+            None => line,
+        };
+        terminal::say(&self.paint.line(&line));
     }
 }
 
