@@ -162,8 +162,24 @@ fn code(style: Style) -> Option<&'static str> {
     }
 }
 
-/// Rows under a head, each on one line, each column as wide as it needs.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+/// Rows under a head, each on one line, each column as wide as it needs. At a terminal that is narrower, the columns named
+/// in `cut` give way: ids, states and numbers stay whole.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>], cut: &[&str]) -> String {
+    fitted(head, rows, cut, width())
+}
+
+/// How many characters a line of stdout has; only a terminal bounds it.
+pub(crate) fn width() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The narrowest that a column is cut to, and what stands between two.
+const NARROWEST: usize = 8;
+const GAP: usize = 2;
+
+fn fitted(head: &[&str], rows: &[Vec<String>], cut: &[&str], width: Option<usize>) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| flat(cell)).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in &rows {
@@ -171,13 +187,38 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
             *width = (*width).max(cell.chars().count());
         }
     }
+    shrink(&mut widths, head, cut, width);
     let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{:width$}", shortened(cell, *width)));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let head = std::iter::once(line(head.to_vec()));
     let rows = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
     head.chain(rows).collect::<Vec<_>>().join("\n")
+}
+
+/// Takes from the widest column that may be cut, until all fit or none can give more.
+fn shrink(widths: &mut [usize], head: &[&str], cut: &[&str], width: Option<usize>) {
+    let Some(room) = width else { return };
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > room {
+        let gives = |at: &usize| cut.contains(&head[*at]) && widths[*at] > NARROWEST.max(head[*at].len());
+        let Some(widest) = (0..widths.len()).filter(gives).max_by_key(|at| widths[*at]) else { return };
+        widths[widest] -= 1;
+    }
+}
+
+/// A path loses its beginning, other texts their end.
+fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    if text.starts_with(['/', '~']) {
+        return std::iter::once('…').chain(text.chars().skip(length - kept)).collect();
+    }
+    text.chars().take(kept).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -212,7 +253,20 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_they_need() {
         let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), String::new()]];
-        assert_eq!(table(&["X", "Y"], &rows), "X     Y\na     b\nlong");
-        assert_eq!(table(&["X"], &[vec!["a\nb".to_owned()]]), "X\na\\nb");
+        assert_eq!(table(&["X", "Y"], &rows, &["X"]), "X     Y\na     b\nlong");
+        assert_eq!(table(&["X"], &[vec!["a\nb".to_owned()]], &[]), "X\na\\nb");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_texts_and_paths_but_no_ids() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = vec![row(["0a1b2c3d4e5f", "/home/somebody/projects/here", "a title that goes on and on"])];
+        let fit = |width| fitted(&["ID", "DIRECTORY", "TITLE"], &rows, &["DIRECTORY", "TITLE"], width);
+        assert_eq!(fit(None).lines().last().unwrap().chars().count(), 12 + 28 + 27 + 4);
+        let narrow = fit(Some(46));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 46), "{narrow}");
+        assert_eq!(narrow.lines().last().unwrap(), "0a1b2c3d4e5f  …/projects/here  a title that g…");
+        // It can be too narrow for the rest.
+        assert!(fit(Some(10)).contains("0a1b2c3d4e5f"));
     }
 }

@@ -3,12 +3,11 @@
 use crate::Gateway;
 use proto::methods::Selector;
 use proto::{Code, Error, Key, Reference};
-use serde_json::json;
 use session::Target;
 use store::{Find, Session};
 
 impl Gateway {
-    /// The session that an id, a key or a label names.
+    /// The session that an id, a key, a name or a label means.
     pub(crate) async fn named(&self, text: &str) -> Result<Session, Error> {
         self.runtime.resolve(&outside(Reference::parse(text)?)?).await
     }
@@ -38,14 +37,7 @@ impl Gateway {
     pub(crate) async fn labelled(&self, label: &str, owner: Option<&str>) -> Result<Session, Error> {
         let label = proto::key::label(label)?;
         let owner = owner.map(proto::AgentId::parse).transpose()?.map(|agent| agent.as_str().to_owned());
-        let what = Find::Label { label: label.clone(), owner };
-        let mut found = self.store().find(&what).await?;
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 => Err(Error::not_found(format!("no session has the label `{label}`"))
-                .hint("`convoke ps` shows the sessions there are")),
-            _ => Err(ambiguous(&label, &found)),
-        }
+        self.runtime.labelled(&label, owner.as_deref()).await
     }
 
     /// Where a prompt to this reference goes. An agent's main session is made on first use, in `cwd`.
@@ -54,7 +46,7 @@ impl Gateway {
         let main = match &reference {
             Reference::Main => Some(self.runtime.agents().default_agent().to_owned()),
             Reference::Key(key) if key.rest() == "main" => Some(key.agent().as_str().to_owned()),
-            Reference::Key(_) | Reference::Id(_) | Reference::Label(_) | Reference::Current => None,
+            Reference::Key(_) | Reference::Id(_) | Reference::Word(_) | Reference::Current => None,
         };
         Ok(match main {
             Some(agent) => Target::Main { agent, cwd: directory(cwd.unwrap_or(&self.home))? },
@@ -73,18 +65,9 @@ impl Gateway {
 fn outside(reference: Reference) -> Result<Reference, Error> {
     match reference {
         Reference::Current => Err(Error::invalid("`current` means the caller's session, and there is none here")
-            .hint("name the session by its id, key or label")),
+            .hint("name the session by its id, key, name or label")),
         other => Ok(other),
     }
-}
-
-fn ambiguous(label: &str, found: &[Session]) -> Error {
-    let keys: Vec<&str> = found.iter().map(|session| session.key.as_str()).collect();
-    Error {
-        details: Some(json!({ "candidates": keys })),
-        ..Error::new(Code::Ambiguous, format!("several sessions have the label `{label}`"))
-    }
-    .hint(format!("use a key instead: {}", keys.join(", ")))
 }
 
 /// A directory sessions can work in: it exists, and its name is free of symlinks so that equal ones compare equal.

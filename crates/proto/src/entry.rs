@@ -55,6 +55,9 @@ pub struct Input {
     pub run: RunId,
     pub parts: Vec<InputPart>,
     pub agent: String,
+    /// What the session is called that takes it, if it was given a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
@@ -73,6 +76,21 @@ pub struct Input {
     /// It asks for room in the context, and no model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact: Option<Compact>,
+}
+
+impl Input {
+    /// Who speaks: `person`, `parent`, `notice`, or how an agent is addressed.
+    pub fn speaker(&self) -> &str {
+        let Some(from) = &self.provenance else { return "person" };
+        let sender = || from.source_name.as_deref().or(from.source_session_key.as_deref());
+        match (&from.speaker, from.kind.as_str()) {
+            (Some(speaker), _) => speaker,
+            // From before this was written down.
+            (None, "inter_session") => sender().unwrap_or("notice"),
+            (None, "internal_system") => "notice",
+            (None, _) => "person",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -158,11 +158,12 @@ pub enum Reference {
     Main,
     /// `current`: the caller's own.
     Current,
-    Label(String),
+    /// An agent's name, a label, or the end of an id.
+    Word(String),
 }
 
 impl Reference {
-    /// Decides in the order id, key, label.
+    /// Decides in the order id, key, word.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         if SessionId::looks_like(text) {
@@ -179,7 +180,7 @@ impl Reference {
                 .map(Self::Id)
                 .map_err(|e| Error::invalid(e.to_string()));
         }
-        if text.contains(':') { Key::parse(text).map(Self::Key) } else { label(text).map(Self::Label) }
+        if text.contains(':') { Key::parse(text).map(Self::Key) } else { label(text).map(Self::Word) }
     }
 }
 

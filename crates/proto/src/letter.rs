@@ -74,6 +74,10 @@ pub struct Provenance {
     /// The name the sender goes by in its tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_name: Option<String>,
+    /// Who speaks, as readers are told: `person`, `parent`, `notice`, or how an agent is addressed. Written when the text is
+    /// taken into the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speaker: Option<String>,
     /// The sender wants to hear when the receiver has nothing left to do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notify_when_idle: bool,

@@ -35,6 +35,9 @@ pub struct Message {
     pub id: String,
     pub seq: u64,
     pub role: Role,
+    /// Who spoke: `person`, `parent`, `notice`, or an agent by its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sender: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]

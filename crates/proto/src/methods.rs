@@ -369,7 +369,7 @@ pub struct Selector {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Label>")]
     pub label: Option<String>,
-    /// Whatever a person typed: an id, a key or a label.
+    /// Whatever a person typed: an id (or its last 4 characters), a key, a name or a label.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Ref>")]
     pub reference: Option<String>,
@@ -411,6 +411,15 @@ pub struct ListInput {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Ref>")]
     pub spawned_by: Option<String>,
+    /// Only sessions that go by this name in their tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Only sessions in one of these states.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub status: Vec<Status>,
+    /// Only sessions in this directory or below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -438,7 +447,12 @@ pub struct SessionInfo {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     pub updated_at: Millis,
+    #[serde(default)]
+    pub created_at: Millis,
     pub session_id: SessionId,
+    /// The shortest end of the id that means this session and no other; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
     pub owner: String,
@@ -463,6 +477,15 @@ pub struct SessionInfo {
     pub ended_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_ms: Option<u64>,
+    /// A model has read its instructions.
+    #[serde(default)]
+    pub system_sent: bool,
+    /// Its last run was stopped.
+    #[serde(default)]
+    pub aborted_last_run: bool,
+    /// `allow`, or `deny` when only a person's message starts it again.
+    #[serde(default)]
+    pub send_policy: String,
     #[serde(default)]
     pub child_sessions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -492,6 +515,11 @@ pub struct TreeRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<SessionId>,
     pub agent: String,
+    /// What the agents of its tree call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     pub status: Status,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -767,7 +795,7 @@ pub enum Queue {
 pub struct SpawnInput {
     #[schemars(with = "Words")]
     pub task: String,
-    /// The session above it: an id, a key or a label.
+    /// The session above it: an id (or its last 4 characters), a key, a name or a label.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Ref>")]
     pub parent: Option<String>,
@@ -938,7 +966,7 @@ pub struct Budget {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildrenInput {
-    /// The parent: an id, a key or a label.
+    /// The parent: an id (or its last 4 characters), a key, a name or a label.
     #[serde(rename = "ref")]
     #[schemars(with = "Ref")]
     pub reference: String,
@@ -947,7 +975,7 @@ pub struct ChildrenInput {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildInput {
-    /// The child: an id, a key or a label.
+    /// The child: an id (or its last 4 characters), a key, a name or a label.
     #[serde(rename = "ref")]
     #[schemars(with = "Ref")]
     pub reference: String,
@@ -956,7 +984,7 @@ pub struct ChildInput {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SteerInput {
-    /// The child: an id, a key or a label.
+    /// The child: an id (or its last 4 characters), a key, a name or a label.
     #[serde(rename = "ref")]
     #[schemars(with = "Ref")]
     pub reference: String,
@@ -967,7 +995,7 @@ pub struct SteerInput {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChildrenWait {
-    /// The parent: an id, a key or a label.
+    /// The parent: an id (or its last 4 characters), a key, a name or a label.
     #[serde(rename = "ref")]
     #[schemars(with = "Ref")]
     pub reference: String,

@@ -25,7 +25,7 @@ shapes! {
     /// What [`crate::Reference::parse`] takes, but for `current`: nobody outside has a session of their own.
     Ref {
         "type": "string",
-        "description": "An id, a key (`agent:<agent>:<rest>`), `main` or a label",
+        "description": "An id or at least its last 4 characters, a key (`agent:<agent>:<rest>`), `main`, an agent's name or a label",
         "pattern": r"^\s*([Aa][Gg][Ee][Nn][Tt]:\s*[A-Za-z0-9][A-Za-z0-9_-]{0,63}\s*(:[^:\s\x00-\x1f\x7f-\x9f]+)+|subagent:[A-Za-z0-9_.:-]{0,236}|ses_[A-Za-z0-9_.:-]{1,236}|[^:\x00-\x1f\x7f-\x9f]*[^:\s\x00-\x1f\x7f-\x9f][^:\x00-\x1f\x7f-\x9f]*)\s*$",
         "maxLength": 512,
         "not": { "pattern": r"^\s*(current|ses_[A-Za-z0-9_.:-]{237,240})\s*$" },

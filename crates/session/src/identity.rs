@@ -11,6 +11,11 @@ use store::{Find, Session};
 /// Other agents that are named.
 const NAMED: usize = 30;
 
+/// What a session is called: its name; for one that another session started, else its label.
+pub(crate) fn called(row: &Session) -> Option<&String> {
+    row.name.as_ref().or_else(|| row.label.as_ref().filter(|_| row.parent.is_some()))
+}
+
 impl Inner {
     /// Nothing for a session that a person started.
     pub(crate) async fn identity(&self, own: &Session, lead: Option<&Session>) -> Result<String, Error> {
@@ -27,10 +32,10 @@ fn words(own: &Session, lead: &Session, members: &[Session]) -> String {
          address for messages is `lead`.",
         own.agent,
         own.id,
-        called(lead)
+        address(lead)
     );
     let others = members.iter().filter(|row| row.id != own.id && row.id != lead.id);
-    let others: Vec<String> = others.map(|row| format!("{} ({})", called(row), row.agent)).collect();
+    let others: Vec<String> = others.map(|row| format!("{} ({})", address(row), row.agent)).collect();
     if !others.is_empty() {
         let more = if others.len() > NAMED { " and more (`list_peers`)" } else { "" };
         let shown = &others[..others.len().min(NAMED)];
@@ -39,7 +44,7 @@ fn words(own: &Session, lead: &Session, members: &[Session]) -> String {
     text
 }
 
-fn called(row: &Session) -> String {
+fn address(row: &Session) -> String {
     match &row.name {
         Some(name) => format!("`{name}`"),
         None if row.parent.is_none() => "`main`".into(),

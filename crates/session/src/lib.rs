@@ -30,6 +30,7 @@ mod mention;
 mod messages;
 mod patch;
 mod registry;
+mod resolve;
 mod retire;
 mod runtime;
 mod settings;

@@ -7,7 +7,7 @@ use proto::letter::InputPart;
 use proto::methods::{MailState, MessageRow, MessagesInput, MessagesOutput};
 use proto::{Body, Error, Letter, LetterId, SessionId};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use store::{Held, HeldQuery, HeldState, Mail, MailKey, Release, Sent, SentQuery};
 
 /// Messages of a page, when nobody says how many.
@@ -23,13 +23,14 @@ impl Runtime {
     pub async fn messages(&self, input: &MessagesInput) -> Result<MessagesOutput, Error> {
         let limit = input.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE) as usize;
         let session = match &input.session {
-            Some(reference) => Some(self.inner().find(reference, None).await?.id),
+            Some(reference) => Some(self.inner().find(reference).await?.id),
             None => None,
         };
         let after = input.cursor.as_deref().map(key).transpose()?;
         let mut rows = self.inner().mail_of(input.state, session, after, limit + 1).await?;
         let more = rows.len() > limit;
         rows.truncate(limit);
+        self.inner().name_ends(&mut rows).await?;
         let next_cursor = rows.last().filter(|_| more).map(|last| format!("{}.{}", last.posted_at, last.id));
         Ok(MessagesOutput { count: rows.len(), messages: rows, next_cursor })
     }
@@ -45,7 +46,9 @@ impl Runtime {
         for receipt in self.inner().store.deliver(mail).await? {
             self.inner().wake(&receipt.to);
         }
-        self.inner().message(id).await
+        let mut row = self.inner().message(id).await?;
+        self.inner().name_ends(std::slice::from_mut(&mut row)).await?;
+        Ok(row)
     }
 }
 
@@ -76,6 +79,23 @@ impl Inner {
         Ok(rows)
     }
 
+    /// Says what the two ends of each message are called.
+    async fn name_ends(&self, rows: &mut [MessageRow]) -> Result<(), Error> {
+        let mut names: HashMap<SessionId, Option<String>> = HashMap::new();
+        for row in rows {
+            let from = SessionId::parse(&row.from).ok().filter(|from| SessionId::looks_like(from.as_str()));
+            for id in from.iter().chain([&row.to]) {
+                if !names.contains_key(id) {
+                    let found = self.store.session(id).await?;
+                    names.insert(id.clone(), found.and_then(|found| found.name.or(found.label)));
+                }
+            }
+            row.from_name = from.and_then(|from| names[&from].clone());
+            row.to_name.clone_from(&names[&row.to]);
+        }
+        Ok(())
+    }
+
     /// What became of one message.
     pub(crate) async fn message(&self, id: &LetterId) -> Result<MessageRow, Error> {
         let query = HeldQuery { id: Some(id.clone()), now: now(), limit: 1, ..HeldQuery::default() };
@@ -103,7 +123,9 @@ impl Inner {
         MessageRow {
             id: held.id,
             from: held.sender,
+            from_name: None,
             to: held.to,
+            to_name: None,
             state,
             posted_at: held.posted,
             expires_at: Some(held.expires),
@@ -119,7 +141,9 @@ impl Inner {
         MessageRow {
             id: sent.id,
             from: sent.sender,
+            from_name: None,
             to: sent.to,
+            to_name: None,
             state: if sent.consumed.is_some() { MailState::Delivered } else { MailState::Queued },
             posted_at: sent.posted,
             expires_at: None,

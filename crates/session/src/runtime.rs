@@ -25,6 +25,7 @@ use futures_util::FutureExt;
 use proto::letter::{Answer, AskReply, InputPart, Prompt, Provenance, Purse, Sender, Switch};
 use proto::methods::MailReceipt;
 use proto::{AgentId, AskId, Body, Class, Code, Error, Key, Letter, LetterId, Reference, Rule, RunId, SessionId};
+use rules::access::Act;
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -479,7 +480,18 @@ impl Runtime {
 
     /// The session a reference names. An agent's main session that was never used is `not_found` here.
     pub async fn resolve(&self, reference: &Reference) -> Result<Session, Error> {
-        self.inner.resolve(reference, None).await
+        self.inner.resolve(reference, &Guard::Person, Act::Status).await
+    }
+
+    /// The session that a label or a name means, of one owner agent or of any.
+    pub async fn labelled(&self, label: &str, owner: Option<&str>) -> Result<Session, Error> {
+        let inner = &self.inner;
+        let mut found = inner.labelled(label, owner).await?;
+        found.extend(inner.named(None, label).await?.into_iter().filter(|row| owner.is_none_or(|o| row.owner == o)));
+        inner.one_of(label, found, &Guard::Person, Act::Status)?.ok_or_else(|| {
+            Error::not_found(format!("no session has the label or the name `{label}`"))
+                .hint("`convoke ps` lists the sessions")
+        })
     }
 
     async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
@@ -498,7 +510,7 @@ impl Runtime {
     /// The board of the tree a session is of, for a person; of the newest tree without one.
     pub async fn board(&self, session: Option<&str>) -> Result<Board<'_>, Error> {
         let root = match session {
-            Some(reference) => self.inner.find(reference, None).await?.root,
+            Some(reference) => self.inner.find(reference).await?.root,
             None => {
                 let newest = self.inner.store.find(&Find::Newest).await?.pop().map(|session| session.id);
                 newest
@@ -569,7 +581,7 @@ impl Runtime {
         mail: tools::doors::Mail,
     ) -> Result<Mailed, Error> {
         let tree = match tree {
-            Some(reference) => Some(self.inner.find(reference, None).await?),
+            Some(reference) => Some(self.inner.find(reference).await?),
             None => None,
         };
         let id = id.unwrap_or_else(|| LetterId::new().to_string());
@@ -610,7 +622,7 @@ impl Runtime {
         match of {
             None => self.inner.peers(None, local).await,
             Some(reference) => {
-                let own = Arc::new(self.inner.find(reference, None).await?);
+                let own = Arc::new(self.inner.find(reference).await?);
                 self.inner.peers(Some(&own), local).await
             }
         }
@@ -863,60 +875,6 @@ impl Inner {
         }
     }
 
-    /// The session that what somebody wrote names; `own` is what `current` means.
-    pub(crate) async fn find(&self, reference: &str, own: Option<&Session>) -> Result<Session, Error> {
-        self.resolve(&Reference::parse(reference)?, own).await
-    }
-
-    async fn resolve(&self, reference: &Reference, own: Option<&Session>) -> Result<Session, Error> {
-        match reference {
-            Reference::Id(id) => self.session(id).await,
-            Reference::Key(key) => self.by_key(key).await?.ok_or_else(|| nobody(&key.to_string())),
-            Reference::Main => {
-                let key = Key::main(&AgentId::parse(self.settings.global().agents.default_agent())?);
-                self.by_key(&key).await?.ok_or_else(|| nobody("main"))
-            }
-            Reference::Current => match own {
-                // Read anew: whoever asks has the row as it was when its call began.
-                Some(own) => self.session(&own.id).await,
-                None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
-            },
-            Reference::Label(label) => self.labelled(label, own).await,
-        }
-    }
-
-    /// Of several, a session is told only those that it may write to.
-    async fn labelled(&self, label: &str, own: Option<&Session>) -> Result<Session, Error> {
-        let mut found = self.store.find(&Find::Label { label: label.to_owned(), owner: None }).await?;
-        if let Some(own) = own.filter(|_| found.len() > 1) {
-            let (caller, settings) = (Arc::new(own.clone()), self.access.clone());
-            let guard = Guard::Session { sandboxed: self.is_sandboxed(own), caller, settings };
-            let seen: Vec<Session> =
-                found.iter().filter(|row| guard.sees(row, rules::access::Act::Send)).cloned().collect();
-            // One that it may not reach is refused by the guard, in words of its own.
-            found = if seen.is_empty() { found.into_iter().take(1).collect() } else { seen };
-        }
-        match found.len() {
-            0 => Err(nobody(label)),
-            1 => Ok(found.remove(0)),
-            _ => {
-                let keys: Vec<_> = found.iter().map(|row| row.key.clone()).collect();
-                let mut error = Error::new(Code::Ambiguous, format!("several sessions are called `{label}`"))
-                    .hint(format!("use one of their keys: {}", keys.join(", ")));
-                error.details = Some(serde_json::json!({ "candidates": keys }));
-                Err(error)
-            }
-        }
-    }
-
-    async fn by_key(&self, key: &Key) -> Result<Option<Session>, Error> {
-        Ok(self.store.find(&Find::Key(key.to_string())).await?.pop())
-    }
-
-    pub(crate) async fn session(&self, id: &SessionId) -> Result<Session, Error> {
-        self.store.session(id).await?.ok_or_else(|| nobody(id.as_str()))
-    }
-
     pub(crate) fn blanked(&self, text: &str) -> String {
         self.redactor.redact(text).into_owned()
     }
@@ -1057,11 +1015,6 @@ pub(crate) fn visible<'a>(agents: &'a Agents, agent: &str) -> Result<&'a Profile
             .hint("`convoke agents` lists those that do"));
     }
     Ok(profile)
-}
-
-fn nobody(name: &str) -> Error {
-    let shown: String = name.chars().take(80).collect();
-    Error::not_found(format!("there is no session `{shown}`")).hint("`convoke ps` lists the sessions there are")
 }
 
 /// An existing directory, absolute and free of symlinks.

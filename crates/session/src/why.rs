@@ -50,7 +50,7 @@ impl Runtime {
     async fn role(&self, whom: Whom<'_>) -> Result<(Session, Role), Error> {
         let row = match (whom.session, whom.agent) {
             (Some(_), Some(_)) => return Err(Error::invalid("give `session` or `agent`, not both")),
-            (Some(session), None) => self.inner().find(session, None).await?,
+            (Some(session), None) => self.inner().find(session).await?,
             (None, agent) => {
                 let cwd = whom.cwd.map_or_else(|| Ok("/".to_owned()), directory)?;
                 let place = Place::found(Path::new(&cwd));

@@ -586,6 +586,12 @@ pub enum Find {
         root: SessionId,
         name: String,
     },
+    /// Whoever has this name in any tree: the newest holder of each of the newest trees, newest first.
+    Called {
+        name: String,
+    },
+    /// Sessions whose id ends so, newest first. Fewer than [`MIN_ENDING`] characters find nothing.
+    Ending(String),
     /// Sessions of a tree that have a name, by name, at most so many.
     Members {
         root: SessionId,
@@ -596,6 +602,9 @@ pub enum Find {
     /// The newest root session.
     Newest,
 }
+
+/// The shortest end of an id that finds a session.
+pub const MIN_ENDING: usize = 4;
 
 /// Which sessions a page shows. Archived ones never.
 #[derive(Debug, Clone, Default)]

@@ -88,6 +88,7 @@ fn run(n: usize) -> Vec<Entry> {
         run: run.clone(),
         parts: vec![InputPart::Text { text: asked }],
         agent: "build".into(),
+        name: None,
         model: "fake/test".into(),
         provenance: None,
         conversation: None,

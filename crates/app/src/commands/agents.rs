@@ -28,6 +28,6 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let rows: Vec<Vec<String>> = shown
         .map(|agent| vec![agent.name.clone(), agent.mode.clone(), terminal::one_line(&agent.description, 90)])
         .collect();
-    terminal::print(&terminal::table(&["AGENT", "MODE", "FOR"], &rows));
+    terminal::print(&terminal::table(&["AGENT", "MODE", "FOR"], &rows, &["FOR"]));
     Ok(0)
 }

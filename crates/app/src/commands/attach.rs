@@ -1,7 +1,7 @@
 //! `convoke attach`: follows a session and everything below it, until somebody has seen enough.
 
 use super::block_on;
-use super::history::show;
+use super::history::{show, speaker};
 use super::run::{Format, Output, event_line};
 use crate::failure::Failure;
 use crate::home::Home;
@@ -30,7 +30,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 /// Ctrl-C leaves; the session is not touched. With `--json` every line is an object: the session, messages, events.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session: an id, a key or a label
+    /// The session: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: String,
     /// How many of the last messages to begin with
@@ -199,7 +199,7 @@ impl Follow {
             return;
         }
         match entry {
-            Entry::Input(input) => self.words("you", &words(input)),
+            Entry::Input(input) => self.words(&speaker(input.speaker()), &words(input)),
             Entry::Reply(reply) => self.words(self.output.agent(session), &reply.text()),
             _ => {}
         }

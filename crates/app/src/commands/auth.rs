@@ -86,7 +86,7 @@ fn list(paths: &Paths, args: &List) -> Result<u8, Failure> {
         return Ok(0);
     }
     let rows: Vec<Vec<String>> = keys.keys().map(|provider| vec![provider.clone(), "***".into()]).collect();
-    terminal::print(&terminal::table(&["PROVIDER", "KEY"], &rows));
+    terminal::print(&terminal::table(&["PROVIDER", "KEY"], &rows, &["KEY"]));
     Ok(0)
 }
 

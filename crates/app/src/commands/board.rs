@@ -24,7 +24,7 @@ use serde_json::json;
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Any session of the tree: an id, a key or a label
+    /// Any session of the tree: an id (or its last 4 characters), a key, a name or a label
     #[arg(long, short, value_name = "REF", global = true)]
     session: Option<String>,
     /// Print JSON
@@ -121,12 +121,13 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         terminal::print_json(&changed);
     } else {
-        terminal::print(&terminal::table(&HEAD, &[row(&changed)]));
+        terminal::print(&terminal::table(&HEAD, &[row(&changed)], &CUT));
     }
     Ok(0)
 }
 
 const HEAD: [&str; 5] = ["TASK", "STATE", "OWNER", "TITLE", "WAITS FOR"];
+const CUT: [&str; 1] = ["TITLE"];
 
 fn show(home: &Home, session: Option<String>, list: List, as_json: bool) -> Result<u8, Failure> {
     let named = session.is_some();
@@ -159,7 +160,7 @@ fn print(page: &BoardPage) {
     if page.tasks.is_empty() {
         return terminal::say("the board is empty: `convoke board add TITLE` puts a task on it");
     }
-    terminal::print(&terminal::table(&HEAD, &page.tasks.iter().map(row).collect::<Vec<_>>()));
+    terminal::print(&terminal::table(&HEAD, &page.tasks.iter().map(row).collect::<Vec<_>>(), &CUT));
     if let Some(cursor) = &page.next_cursor {
         terminal::say(&format!("more: convoke board list --cursor {cursor}"));
     }

@@ -19,7 +19,7 @@ use serde_json::json;
 /// and goes on.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session: an id, a key or a label
+    /// The session: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: String,
     /// What the summary is to look after

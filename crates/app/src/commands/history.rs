@@ -11,7 +11,7 @@ use proto::methods::{ChatHistory, HistoryInput};
 /// Show a session's messages, the newest page first to be shown
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session: an id, a key or a label
+    /// The session: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: String,
     /// Print JSON
@@ -53,9 +53,10 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 }
 
 pub(super) fn show(message: &Message, paint: Paint) {
-    let who = match message.role {
-        Role::User => "you",
-        Role::Assistant => &terminal::flat(&message.agent),
+    let who = match (message.role, message.sender.as_str()) {
+        (Role::User, "") => "you".into(),
+        (Role::Assistant, "") => terminal::flat(&message.agent),
+        (_, sender) => speaker(sender),
     };
     terminal::print(&paint.bold(&format!("{who} ({})", message.seq)));
     if message.parts.is_empty() {
@@ -65,6 +66,11 @@ pub(super) fn show(message: &Message, paint: Paint) {
         show_part(part, paint);
     }
     terminal::print("");
+}
+
+/// Who spoke, as the reader of a terminal is told.
+pub(super) fn speaker(sender: &str) -> String {
+    if sender == "person" { "you".into() } else { terminal::one_line(sender, 60) }
 }
 
 fn show_part(part: &Part, paint: Paint) {

@@ -27,7 +27,11 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let rows: Vec<Vec<String>> = list.hooks.iter().map(row).collect();
-    terminal::print(&terminal::table(&["EVENT", "MATCH", "RUNS", "FAILED", "COMMAND", "LAST ERROR"], &rows));
+    terminal::print(&terminal::table(
+        &["EVENT", "MATCH", "RUNS", "FAILED", "COMMAND", "LAST ERROR"],
+        &rows,
+        &["MATCH", "COMMAND", "LAST ERROR"],
+    ));
     Ok(0)
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 /// The history is kept, and your next message to the session continues it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A session (an id, a key or a label), or the id of a run
+    /// A session (an id (or its last 4 characters), a key, a name or a label), or the id of a run
     #[arg(value_name = "REF|RUN")]
     target: String,
     /// Print JSON

@@ -39,7 +39,7 @@ struct List {
     /// Only mail in this state
     #[arg(long, value_name = "STATE", value_enum)]
     state: Option<State>,
-    /// Only mail to or from this session: an id, a key or a label
+    /// Only mail to or from this session: an id (or its last 4 characters), a key, a name or a label
     #[arg(long, short, value_name = "REF")]
     session: Option<String>,
     /// How many to show, at most 200
@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         terminal::print_json(&decided);
     } else {
-        terminal::print(&terminal::table(&HEAD, &[row(&decided)]));
+        terminal::print(&terminal::table(&HEAD, &[row(&decided)], &CUT));
     }
     Ok(0)
 }
@@ -123,12 +123,13 @@ fn show(home: &Home, list: List, as_json: bool) -> Result<u8, Failure> {
 }
 
 const HEAD: [&str; 5] = ["STATE", "FROM", "TO", "MESSAGE", "TEXT"];
+const CUT: [&str; 1] = ["TEXT"];
 
 fn print(page: &MessagesOutput) {
     if page.messages.is_empty() {
         return terminal::say("there is no such mail");
     }
-    terminal::print(&terminal::table(&HEAD, &page.messages.iter().map(row).collect::<Vec<_>>()));
+    terminal::print(&terminal::table(&HEAD, &page.messages.iter().map(row).collect::<Vec<_>>(), &CUT));
     if let Some(cursor) = &page.next_cursor {
         terminal::say(&format!("more: convoke mail list --cursor {cursor}"));
     }
@@ -146,8 +147,8 @@ fn row(message: &MessageRow) -> Vec<String> {
     let text = message.text.as_deref().or(message.reason.as_deref()).unwrap_or_default();
     vec![
         state.into(),
-        terminal::one_line(&message.from, 50),
-        message.to.to_string(),
+        terminal::one_line(message.from_name.as_ref().unwrap_or(&message.from), 50),
+        message.to_name.as_ref().map_or_else(|| message.to.to_string(), |name| terminal::one_line(name, 50)),
         message.id.to_string(),
         terminal::one_line(text, 60),
     ]

@@ -21,6 +21,7 @@ mod models;
 mod peers;
 mod permissions;
 mod ps;
+mod rm;
 mod run;
 mod send;
 mod serve;
@@ -67,6 +68,7 @@ enum Command {
     Spawn(spawn::Args),
     Wait(wait::Args),
     Kill(kill::Args),
+    Rm(rm::Args),
     Compact(compact::Args),
     Summary(summary::Args),
     Undo(undo::UndoArgs),
@@ -108,6 +110,7 @@ impl Cli {
             Command::Spawn(args) => spawn::run(args),
             Command::Wait(args) => wait::run(args),
             Command::Kill(args) => kill::run(args),
+            Command::Rm(args) => rm::run(args),
             Command::Compact(args) => compact::run(args),
             Command::Summary(args) => summary::run(args),
             Command::Undo(args) => undo::undo(args),

@@ -27,7 +27,11 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let rows: Vec<Vec<String>> = list.peers.iter().map(row).collect();
-    terminal::print(&terminal::table(&["NAME", "STATUS", "AGENT", "WHERE", "ADDRESS", "TITLE"], &rows));
+    terminal::print(&terminal::table(
+        &["NAME", "LABEL", "STATUS", "AGENT", "WHERE", "ADDRESS", "TITLE"],
+        &rows,
+        &["LABEL", "TITLE"],
+    ));
     Ok(0)
 }
 
@@ -39,6 +43,7 @@ fn row(peer: &PeerRow) -> Vec<String> {
     };
     vec![
         peer.name.clone().unwrap_or_else(|| "-".into()),
+        peer.label.as_deref().map_or_else(|| "-".into(), |label| terminal::one_line(label, 30)),
         peer.status.as_str().into(),
         peer.agent.clone(),
         place.into(),

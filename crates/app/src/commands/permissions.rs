@@ -79,7 +79,11 @@ fn list(kept: &[Always], json: bool) {
         ]
     };
     let rows: Vec<Vec<String>> = kept.iter().map(row).collect();
-    terminal::print(&terminal::table(&["ID", "PERMISSION", "PATTERN", "SINCE", "PROJECT"], &rows));
+    terminal::print(&terminal::table(
+        &["ID", "PERMISSION", "PATTERN", "SINCE", "PROJECT"],
+        &rows,
+        &["PATTERN", "PROJECT"],
+    ));
 }
 
 fn revoke(paths: &Paths, id: &str, json: bool) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// It is answered in a run of its own, after what the session is doing now. With `--wait` the answer goes to stdout.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session: an id, a key or a label
+    /// The session: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: String,
     /// What to say

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The agent it runs as
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// The session above it: an id, a key or a label
+    /// The session above it: an id (or its last 4 characters), a key, a name or a label
     #[arg(long, value_name = "REF")]
     parent: Option<String>,
     /// A name to reach it by

@@ -12,7 +12,7 @@ use proto::methods::{SessionsSummary, SummaryInput};
 /// A model reads the conversation: that of `agent.summary`, else `small_model`, else the session's own.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The session: an id, a key or a label
+    /// The session: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: String,
     /// Print JSON

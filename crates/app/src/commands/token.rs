@@ -116,7 +116,7 @@ fn list(paths: &Paths, args: &List) -> Result<u8, Failure> {
         return Ok(0);
     }
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    terminal::print(&terminal::table(&["NAME", "SCOPES", "ENDS"], &rows));
+    terminal::print(&terminal::table(&["NAME", "SCOPES", "ENDS"], &rows, &["SCOPES"]));
     Ok(0)
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// The agent; the default one without it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// As this session is shown them: an id, a key or a label
+    /// As this session is shown them: an id (or its last 4 characters), a key, a name or a label
     #[arg(short, long, value_name = "REF", conflicts_with = "agent")]
     session: Option<String>,
     /// Print JSON
@@ -39,6 +39,6 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
         vec![tool.name.clone(), tool.permission.clone(), shown, terminal::one_line(&tool.description, 80)]
     };
     let rows: Vec<Vec<String>> = list.tools.iter().map(row).collect();
-    terminal::print(&terminal::table(&["TOOL", "PERMISSION", "SHOWN", "FOR"], &rows));
+    terminal::print(&terminal::table(&["TOOL", "PERMISSION", "SHOWN", "FOR"], &rows, &["SHOWN", "FOR"]));
     Ok(0)
 }

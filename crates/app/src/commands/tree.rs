@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Show a session with everything it started; the newest one unless another is named
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Any session of the tree: an id, a key or a label
+    /// Any session of the tree: an id (or its last 4 characters), a key, a name or a label
     #[arg(value_name = "REF")]
     reference: Option<String>,
     /// Print JSON
@@ -56,7 +56,7 @@ pub(super) fn draw(tree: &TreeOutput) -> String {
         root.map(|row| (row, String::new(), String::new())).into_iter().collect();
     while let Some((row, first, rest)) = open.pop() {
         let title = terminal::one_line(row.title.as_deref().unwrap_or(""), 60);
-        let line = format!("{first}{} {} {}  {title}", terminal::flat(&row.agent), row.status.as_str(), row.session_id);
+        let line = format!("{first}{} {} {}  {title}", who(row), row.status.as_str(), row.session_id);
         writeln!(out, "{}", line.trim_end()).expect("writing to a string does not fail");
         let below = children.remove(&row.session_id).unwrap_or_default();
         for (index, child) in below.iter().enumerate().rev() {
@@ -66,6 +66,15 @@ pub(super) fn draw(tree: &TreeOutput) -> String {
         }
     }
     out
+}
+
+/// What a session is called, and the agent it runs as.
+fn who(row: &TreeRow) -> String {
+    let agent = terminal::flat(&row.agent);
+    match row.name.as_ref().or(row.label.as_ref()) {
+        Some(name) => format!("{} ({agent})", terminal::one_line(name, 40)),
+        None => agent,
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +87,8 @@ mod tests {
             key: String::new(),
             parent_id: parent.map(|parent| SessionId::parse(parent).unwrap()),
             agent: agent.into(),
+            name: None,
+            label: None,
             status: proto::Status::Done,
             title: None,
         }
@@ -89,10 +100,13 @@ mod tests {
         let sessions = vec![
             row("ses_a", None, "build"),
             row("ses_b", Some("ses_a"), "explore"),
-            row("ses_c", Some("ses_a"), "general"),
+            TreeRow { name: Some("writer".into()), ..row("ses_c", Some("ses_a"), "general") },
             row("ses_d", Some("ses_b"), "explore"),
         ];
         let drawn = draw(&TreeOutput { root, sessions });
-        assert_eq!(drawn, "build done ses_a\n├─ explore done ses_b\n│  └─ explore done ses_d\n└─ general done ses_c\n");
+        assert_eq!(
+            drawn,
+            "build done ses_a\n├─ explore done ses_b\n│  └─ explore done ses_d\n└─ writer (general) done ses_c\n"
+        );
     }
 }

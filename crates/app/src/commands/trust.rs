@@ -105,6 +105,7 @@ fn list(trusted: &[Trusted], json: bool) {
     terminal::print(&terminal::table(
         &["REPOSITORY", "SINCE", "CONTENT"],
         &trusted.iter().map(row).collect::<Vec<_>>(),
+        &["REPOSITORY"],
     ));
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct RedoArgs {
 
 #[derive(clap::Args)]
 struct Common {
-    /// The session: an id, a key or a label; the newest of this directory without one
+    /// The session: an id (or its last 4 characters), a key, a name or a label; the newest of this directory without one
     #[arg(value_name = "REF")]
     reference: Option<String>,
     /// Only the files

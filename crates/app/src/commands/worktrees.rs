@@ -94,14 +94,18 @@ fn show(list: &WorktreesOutput) {
             vec![tree.state.clone(), tree.name.clone(), branch, tree.path.clone()]
         })
         .collect();
-    terminal::print(&terminal::table(&["STATE", "WORKTREE", "BRANCH", "PATH"], &trees));
+    terminal::print(&terminal::table(
+        &["STATE", "WORKTREE", "BRANCH", "PATH"],
+        &trees,
+        &["WORKTREE", "BRANCH", "PATH"],
+    ));
     for tree in list.worktrees.iter().filter(|tree| ["orphan", "missing", "unfinished"].contains(&tree.state.as_str()))
     {
         terminal::say(&format!("`{}`: {}", tree.name, tree.hint));
     }
     if !list.snapshots.is_empty() {
         let rows: Vec<Vec<String>> = list.snapshots.iter().map(|s| vec![s.name.clone(), s.worktree.clone()]).collect();
-        terminal::print(&format!("\n{}", terminal::table(&["SNAPSHOT", "OF"], &rows)));
+        terminal::print(&format!("\n{}", terminal::table(&["SNAPSHOT", "OF"], &rows, &["OF"])));
         terminal::say("bring one back with: convoke worktrees restore NAME");
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod messages;
 mod minds;
 mod modes;
+mod names;
 mod neighbours;
 mod output;
 mod oversight;

@@ -52,6 +52,8 @@ impl Handle<SessionsTree> for Gateway {
             key: session.key,
             parent_id: session.parent,
             agent: session.agent,
+            name: session.name,
+            label: session.label,
             status: session.status,
             title: session.title,
         });

@@ -37,6 +37,7 @@ async fn asking(world: &World, questions: Vec<Question>, always: &str) -> (Sessi
             run: run.clone(),
             parts: Prompt::text("go").parts,
             agent: "build".into(),
+            name: None,
             model: "offline/plain".into(),
             provenance: None,
             conversation: None,

@@ -112,6 +112,7 @@ fn spoken(letter: usize, text: &str) -> [Entry; 2] {
         run: id,
         parts: vec![InputPart::Text { text: format!("question {letter}") }],
         agent: "build".into(),
+        name: None,
         model: "p/m".into(),
         provenance: None,
         conversation: None,

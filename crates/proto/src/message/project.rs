@@ -48,13 +48,15 @@ struct Projection {
     /// Where each call stands: message and part.
     calls: HashMap<CallId, (usize, usize)>,
     agent: String,
+    /// What the session is called, once an input said so.
+    name: Option<String>,
 }
 
 impl Projection {
     fn apply(&mut self, stored: &Stored) {
         match &stored.entry {
             // One without words only says who put the reply behind it into the session's mouth.
-            Entry::Input(input) if input.parts.is_empty() => self.agent.clone_from(&input.agent),
+            Entry::Input(input) if input.parts.is_empty() => self.runs_as(input),
             Entry::Input(input) => self.input(stored, input),
             Entry::Reply(reply) => self.reply(stored, reply),
             Entry::Started(started) => self.state(&started.call, ToolState::Running),
@@ -83,6 +85,7 @@ impl Projection {
             id: format!("msg_{}", stored.seq),
             seq: stored.seq,
             role,
+            sender: self.name.as_ref().unwrap_or(&self.agent).clone(),
             agent: self.agent.clone(),
             model: String::new(),
             finish: None,
@@ -93,15 +96,22 @@ impl Projection {
         self.messages.last_mut().expect("one was just pushed")
     }
 
-    fn input(&mut self, stored: &Stored, input: &Input) {
+    fn runs_as(&mut self, input: &Input) {
         self.agent.clone_from(&input.agent);
+        self.name.clone_from(&input.name);
+    }
+
+    fn input(&mut self, stored: &Stored, input: &Input) {
+        self.runs_as(input);
         let parts = input.parts.iter().cloned().map(|part| match part {
             InputPart::Text { text } => Part::Text { text },
             InputPart::File { name, mime, data } => Part::File { name, mime, omitted: true, bytes: data.len() },
             InputPart::Subtask { agent, prompt, description } => Part::Subtask { agent, prompt, description },
         });
         let parts = parts.collect();
-        self.push(stored, Role::User, parts).model.clone_from(&input.model);
+        let message = self.push(stored, Role::User, parts);
+        message.model.clone_from(&input.model);
+        message.sender = input.speaker().to_owned();
     }
 
     fn reply(&mut self, stored: &Stored, reply: &Reply) {

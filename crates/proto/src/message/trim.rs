@@ -131,6 +131,7 @@ mod tests {
             id: format!("msg_{seq}"),
             seq,
             role: Role::Assistant,
+            sender: "build".into(),
             agent: "build".into(),
             model: "p/m".into(),
             finish: None,

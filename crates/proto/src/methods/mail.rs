@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MailInput {
-    /// A name, `main` or `*` of the tree that `session` belongs to; or a session's id, key or label; or a peer's address.
+    /// A name, `main` or `*` of the tree that `session` belongs to; or a session's id (or its last 4 characters), key or label; or a peer's address.
     #[schemars(with = "Words")]
     pub to: String,
     /// Text, or an object with a `type`: `shutdown_request`, `plan_approval_response`.
@@ -105,7 +105,13 @@ pub struct MessageRow {
     pub id: LetterId,
     /// The sending session, or where it came from.
     pub from: String,
+    /// What the sender is called: its name, else its label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_name: Option<String>,
     pub to: SessionId,
+    /// The same of the receiver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_name: Option<String>,
     pub state: MailState,
     pub posted_at: Millis,
     /// When a held one can no longer be accepted.
@@ -203,7 +209,7 @@ pub struct DeliverInput {
     /// The same however often it is sent; it is taken once.
     #[schemars(with = "Foreign")]
     pub id: String,
-    /// A session here: its id, key or label, or `main`.
+    /// A session here: its id, key, name or label, or `main`.
     #[schemars(with = "Words")]
     pub to: String,
     /// The session over there.

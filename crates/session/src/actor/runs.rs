@@ -170,14 +170,32 @@ impl Actor {
             run: run.clone(),
             parts: prompt.parts,
             agent,
+            name: crate::identity::called(&self.row).cloned(),
             model,
-            provenance: letter.provenance.clone(),
+            provenance: letter
+                .provenance
+                .clone()
+                .map(|from| Provenance { speaker: self.speaker(letter, &from), ..from }),
             conversation: letter.conversation.clone(),
             until: prompt.timeout_ms.map(|limit| steady() + i64::try_from(limit).unwrap_or(i64::MAX / 2)),
             shutdown,
             compact,
             purse,
         }
+    }
+
+    /// Who speaks in a letter, for readers. A person needs no word: that is what is meant without one.
+    fn speaker(&self, letter: &Letter, from: &Provenance) -> Option<String> {
+        if matches!(letter.body, Body::Completion(_)) {
+            return Some("notice".into());
+        }
+        Some(match &letter.from {
+            Sender::Person => "person".into(),
+            Sender::Runtime => "notice".into(),
+            Sender::Session { id } if self.row.parent.as_ref() == Some(id) => "parent".into(),
+            Sender::Session { id } => from.source_name.clone().unwrap_or_else(|| id.to_string()),
+            Sender::Peer { address } => address.clone(),
+        })
     }
 
     /// The turn is answered: the run ends, unless letters came in meanwhile.

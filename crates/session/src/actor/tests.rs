@@ -61,6 +61,7 @@ fn calling(call: &CallId, tool: &str) -> Vec<Entry> {
         run,
         parts: Prompt::text("go").parts,
         agent: "build".into(),
+        name: None,
         model: "offline/plain".into(),
         provenance: None,
         conversation: None,

@@ -26,6 +26,7 @@ fn log(text: &str) -> Vec<Stored> {
                 run: run(),
                 parts: vec![InputPart::Text { text: words }],
                 agent: "build".into(),
+                name: None,
                 model: "p/m".into(),
                 provenance: None,
                 conversation: None,

@@ -43,6 +43,7 @@ fn input(of: &str, subtask: bool) -> Entry {
         run: run(of),
         parts,
         agent,
+        name: None,
         model,
         provenance: None,
         conversation: None,

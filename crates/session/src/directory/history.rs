@@ -146,6 +146,7 @@ fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, red
     } else {
         projected.into_iter().filter_map(&mut show).take(limit).collect()
     };
+    let messages = messages.into_iter().map(|message| spoken_by(session, message)).collect();
     let capped = message::cap(messages);
     if capped.dropped > 0 {
         older = capped.messages.first().map(|first| first.seq);
@@ -161,4 +162,13 @@ fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, red
         next_before: older,
         messages: capped.messages,
     }
+}
+
+/// A page that begins within a run has not seen who the session was called then.
+fn spoken_by(session: &Session, message: Message) -> Message {
+    if !message.sender.is_empty() {
+        return message;
+    }
+    let own = crate::identity::called(session).unwrap_or(&session.agent);
+    Message { sender: own.clone(), ..message }
 }

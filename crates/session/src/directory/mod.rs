@@ -42,7 +42,7 @@ impl Directory<'_> {
             let page = self.rt.store.list(&query).await?;
             scanned += page.sessions.len();
             for (row, children) in page.sessions.into_iter().zip(page.children) {
-                if sessions.len() < limit && self.guard.sees(&row, Act::List) {
+                if sessions.len() < limit && rows::fits(input, &row) && self.guard.sees(&row, Act::List) {
                     query.after = Some(PageKey { activity: row.activity, id: row.id.clone() });
                     sessions.push(rows::info(self.rt, row, children));
                 }
@@ -58,7 +58,11 @@ impl Directory<'_> {
         if messages > 0 {
             self.add_messages(&mut sessions, messages).await?;
         }
-        if !self.guard.is_person() {
+        if self.guard.is_person() {
+            for row in &mut sessions {
+                row.short_id = Some(self.rt.short_id(&row.session_id).await?);
+            }
+        } else {
             sessions.iter_mut().for_each(|row| self.shorten(row));
         }
         Ok(ListOutput { count: sessions.len(), sessions, next_cursor: next.as_ref().map(cursor) })
@@ -132,7 +136,7 @@ impl Directory<'_> {
 
     /// The session a reference names, if this caller may do that to it.
     pub async fn seen(&self, reference: &str, act: Act) -> Result<Session, Error> {
-        let session = match self.rt.find(reference, self.guard.own()).await {
+        let session = match self.rt.find_for(reference, &self.guard, act).await {
             Ok(session) => session,
             // No oracle: whoever is boxed in cannot tell what exists from what does not.
             Err(_) if self.guard.is_boxed() => return Err(Guard::nothing(act, reference)),

@@ -2,8 +2,10 @@
 
 use crate::now;
 use crate::runtime::Inner;
-use proto::methods::SessionInfo;
-use store::Session;
+use proto::Status;
+use proto::methods::{ListInput, SessionInfo};
+use std::path::Path;
+use store::{Halt, Session};
 
 const KINDS: [&str; 6] = ["main", "group", "cron", "hook", "node", "other"];
 
@@ -13,6 +15,17 @@ pub(super) fn kinds(wanted: &[String]) -> Vec<String> {
     wanted.filter(|kind| KINDS.contains(&kind.as_str())).collect()
 }
 
+/// What no index answers: it is looked at row by row.
+pub(super) fn fits(input: &ListInput, row: &Session) -> bool {
+    let within = |dir: &String| {
+        let from = row.worktree.as_ref().map(|worktree| worktree.original_cwd.as_str());
+        [Some(row.cwd.as_str()), from].into_iter().flatten().any(|at| Path::new(at).starts_with(dir))
+    };
+    (input.status.is_empty() || input.status.contains(&row.status))
+        && input.name.as_ref().is_none_or(|name| row.name.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(name)))
+        && input.cwd.as_ref().is_none_or(within)
+}
+
 pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> SessionInfo {
     let (model, thinking_level) = model(rt, &session);
     SessionInfo {
@@ -20,6 +33,11 @@ pub(super) fn info(rt: &Inner, session: Session, children: Vec<String>) -> Sessi
         channel: channel(&session.kind).into(),
         display_name: session.title.clone(),
         updated_at: session.activity,
+        created_at: session.created,
+        short_id: None,
+        system_sent: session.usage.context() > 0,
+        aborted_last_run: session.status == Status::Killed || session.halt == Halt::Stopped,
+        send_policy: if session.halt == Halt::Stopped { "deny" } else { "allow" }.into(),
         model,
         thinking_level,
         context_tokens: session.context_tokens,

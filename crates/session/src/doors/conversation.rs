@@ -62,6 +62,7 @@ pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome
         provenance: Some(Provenance {
             kind: "inter_session".into(),
             source_session_key: Some(by.key.clone()),
+            source_name: by.name.clone(),
             source_tool: Some("sessions_send".into()),
             hops,
             ..Provenance::default()

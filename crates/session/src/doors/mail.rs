@@ -24,7 +24,8 @@ const WIDEST: usize = 10_000;
 /// The most sessions of other trees that a list of peers shows.
 const PEERS: usize = 100;
 /// Words that cannot be names: they mean something else as an address.
-const RESERVED: [&str; 8] = ["main", "current", "global", "unknown", "fork", "person", "lead", "team-lead"];
+const RESERVED: [&str; 11] =
+    ["main", "current", "global", "unknown", "fork", "person", "lead", "team-lead", "parent", "notice", "you"];
 
 /// Who writes.
 pub(crate) struct Author<'a> {
@@ -167,7 +168,9 @@ impl Inner {
         }
         let (known, chain) = (BTreeMap::new(), Chain::default());
         let author = Author { session: None, tree: None, id: "", chain: &chain, known: &known, asked: None };
-        let target = self.one(&author, message.to.trim()).await?;
+        // Another gateway is told of no session that it did not name.
+        let unnamed = |error: Error| Error { details: None, hint: None, ..error };
+        let target = self.one(&author, message.to.trim()).await.map_err(unnamed)?;
         let fits = ids::is_valid(&message.id) && message.id.len() <= ids::MAX_FOREIGN;
         let id = fits
             .then(|| LetterId::derived("far_", &message.id))
@@ -322,7 +325,7 @@ impl Inner {
         if to == "main" {
             let root = match author.tree {
                 Some(own) => own.root.clone(),
-                None => return self.find(to, None).await,
+                None => return self.find(to).await,
             };
             return self.session(&root).await;
         }
@@ -333,24 +336,22 @@ impl Inner {
                 || Error::not_found("you have no lead: the user started you").hint("your answer reaches the user");
             return self.session(own.parent.as_ref().ok_or_else(none)?).await;
         }
-        let named = match author.tree {
-            Some(own) => self.named(author, &own.root, to).await?,
-            None => None,
-        };
-        let other = match proto::Reference::parse(to) {
-            Ok(_) => self.find(to, author.session.map(|own| &**own)).await,
-            Err(error) => Err(error),
-        };
-        match (named, other) {
-            (Some(named), Ok(other)) if named.id != other.id => {
-                let candidates = [incarnation(&named), other.key];
-                let error = Error::new(Code::Ambiguous, format!("`{to}` is an agent's name and a session's label"));
-                Err(Error { details: Some(serde_json::json!({ "candidates": candidates })), ..error }
-                    .hint(format!("write to one of: {}", candidates.join(", "))))
+        let found = match proto::Reference::parse(to) {
+            Ok(proto::Reference::Word(word)) => {
+                let guard = self.mail_guard(author);
+                let named = match author.tree {
+                    Some(own) => self.known(author, &own.root, &word).await?,
+                    None => self.named(None, &word).await?,
+                };
+                self.called(&word, named, &guard, Act::Send).await
             }
-            (Some(found), _) | (None, Ok(found)) => Ok(found),
-            (None, Err(error)) if error.code == Code::Ambiguous => Err(error),
-            (None, Err(_)) => {
+            Ok(reference) => self.resolve(&reference, &self.mail_guard(author), Act::Send).await.map(Some),
+            Err(_) => Ok(None),
+        };
+        match found {
+            Ok(Some(found)) => Ok(found),
+            Err(error) if error.code == Code::Ambiguous => Err(error),
+            Ok(None) | Err(_) => {
                 let shown: String = to.chars().take(80).collect();
                 let hint = self.who_is_there(author).await;
                 Err(Error::not_found(format!("there is nobody at `{shown}`")).hint(hint))
@@ -358,29 +359,21 @@ impl Inner {
         }
     }
 
-    /// Who goes by a name in a tree: `name`, or `name#…` for one incarnation of it.
-    async fn named(&self, author: &Author<'_>, root: &SessionId, to: &str) -> Result<Option<Session>, Error> {
-        let (name, tail) = to.split_once('#').map_or((to, None), |(name, tail)| (name, Some(tail)));
-        let mut found = self.store.find(&Find::Named { root: root.clone(), name: name.to_owned() }).await?;
-        if let Some(tail) = tail.filter(|tail| !tail.is_empty()) {
-            return Ok(found.into_iter().find(|row| row.id.as_str().ends_with(tail)));
+    /// Who goes by a name in a tree, unless the author knew somebody else by it.
+    async fn known(&self, author: &Author<'_>, root: &SessionId, word: &str) -> Result<Vec<Session>, Error> {
+        let found = self.named(Some(root), word).await?;
+        let (Some(holder), Some(before)) = (found.first(), author.known.get(word)) else { return Ok(found) };
+        if *before == holder.id {
+            return Ok(found);
         }
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let holder = found.remove(0);
-        // Whoever the author knew by that name is somebody else: do not let the newcomer read what was meant for them.
-        let before = author.known.get(name).filter(|known| **known != holder.id);
-        match before.and_then(|known| found.iter().find(|row| row.id == *known)) {
-            None => Ok(Some(holder)),
-            Some(earlier) => {
-                let (new, old) = (incarnation(&holder), incarnation(earlier));
-                let why = format!("`{name}` means another agent now than when you last heard from it");
-                let error = Error::new(Code::Ambiguous, why);
-                Err(Error { details: Some(serde_json::json!({ "candidates": [&new, &old] })), ..error }
-                    .hint(format!("write to `{new}` (the one that has the name now) or to `{old}` (the one you knew)")))
-            }
-        }
+        // Do not let the newcomer read what was meant for the other one.
+        let all = self.store.find(&Find::Named { root: root.clone(), name: word.to_owned() }).await?;
+        let Some(earlier) = all.iter().find(|row| row.id == *before) else { return Ok(found) };
+        let (new, old) = (incarnation(holder), incarnation(earlier));
+        let why = format!("`{word}` means another agent now than when you last heard from it");
+        let error = Error::new(Code::Ambiguous, why);
+        Err(Error { details: Some(serde_json::json!({ "candidates": [&new, &old] })), ..error }
+            .hint(format!("write to `{new}` (the one that has the name now) or to `{old}` (the one you knew)")))
     }
 
     async fn who_is_there(&self, author: &Author<'_>) -> String {

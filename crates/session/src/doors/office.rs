@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use proto::letter::{Prompt, Provenance, Reason, Report, Sender};
 use proto::{AgentId, Body, Class, Code, Error, Letter, LetterId, RunId, SessionId};
 use rules::access::{Act, explain};
-use store::{Find, Post, Session};
+use store::{Post, Session};
 use tokio_util::sync::CancellationToken;
 use tools::Office;
 use tools::doors::{Delivery, Mail, Mailed, Message, Say, Sent, Unsent};
@@ -122,7 +122,7 @@ impl Doors {
             (None, None) => Err(Error::invalid("Either sessionKey or label is required")),
             (Some(key), None) => {
                 let view = self.view();
-                match self.rt.find(key, Some(&self.caller.row)).await {
+                match self.rt.find_for(key, &view.guard, Act::Send).await {
                     Err(_) if view.guard.is_boxed() => Err(Guard::nothing(Act::Send, key)),
                     found => found,
                 }
@@ -130,7 +130,8 @@ impl Doors {
         }
     }
 
-    /// A label among the caller's own agent's sessions, then its descendants; or among another agent's.
+    /// A label among the caller's own agent's sessions, then its descendants; or among another agent's. Or a name of the
+    /// caller's tree.
     async fn labelled(&self, label: &str, agent: Option<&str>) -> Result<Session, Error> {
         let own = self.caller.row.owner.clone();
         let asked = agent.map(|agent| AgentId::parse(agent).map(|agent| agent.as_str().to_owned())).transpose()?;
@@ -144,26 +145,27 @@ impl Doors {
                 return Err(Error::new(reason.code(), explain(reason, Act::Send, label)));
             }
         }
-        let owner = asked.clone().unwrap_or_else(|| own.clone());
-        let find = |owner: Option<String>| Find::Label { label: label.to_owned(), owner };
         let below = |row: &Session| row.path.starts_with(&self.caller.row.path) && row.id != self.caller.row.id;
-        let mut found = self.rt.store.find(&find(Some(owner))).await?;
+        let rt = &self.rt;
+        let mut found = rt.labelled(label, Some(asked.as_ref().unwrap_or(&own))).await?;
         if found.is_empty() && asked.is_none() {
-            found = self.rt.store.find(&find(None)).await?.into_iter().filter(below).collect();
+            found = rt.labelled(label, None).await?.into_iter().filter(below).collect();
+        }
+        let named = rt.named(Some(&self.caller.row.root), label).await?;
+        found.extend(named.into_iter().filter(|row| asked.as_ref().is_none_or(|asked| row.owner == *asked)));
+        let guard = self.view().guard;
+        if found.is_empty() && asked.is_none() {
+            found = rt.ending(label, &guard, Act::Send).await?;
+            found.extend(rt.lead(label, &guard).await?);
         }
         if boxed {
             // Nor may it learn from several what it may not learn from one.
             found.retain(below);
         }
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 if boxed => Err(Guard::nothing(Act::Send, label)),
-            0 => Err(Error::not_found(format!("No session found with label: {label}"))),
-            _ => {
-                let keys: Vec<String> = found.iter().map(|row| self.rt.display_key(&row.key)).collect();
-                let error = Error::new(Code::Ambiguous, format!("several sessions have the label `{label}`"));
-                Err(Error { details: Some(serde_json::json!({ "candidates": keys })), ..error })
-            }
+        match rt.one_of(label, found, &guard, Act::Send)? {
+            Some(found) => Ok(found),
+            None if boxed => Err(Guard::nothing(Act::Send, label)),
+            None => Err(Error::not_found(format!("No session found with label: {label}"))),
         }
     }
 
@@ -229,6 +231,7 @@ impl Doors {
                 kind: "inter_session".into(),
                 source_session_key: Some(own.key.clone()),
                 source_session_id: Some(own.id.clone()),
+                source_name: own.name.clone(),
                 source_tool: Some("sessions_send".into()),
                 hops: self.caller.chain.hops + 1,
                 ..Provenance::default()

@@ -429,3 +429,38 @@ async fn nobody_puts_words_into_the_mouth_of_whom_they_do_not_control() {
     let result = &results(&world, &posted).await[0];
     assert_eq!((&result["status"], &result["code"]), (&json!("forbidden"), &json!("forbidden_visibility")), "{result}");
 }
+
+#[tokio::test]
+async fn a_message_goes_to_a_name_or_to_the_end_of_an_id() {
+    let world = World::new(|received| {
+        let user = received.last("user").unwrap();
+        let launch = json!({
+            "description": "a piece", "prompt": "wait", "subagent_type": "general", "name": "writer",
+            "run_in_background": false,
+        });
+        match (user.as_str(), step(received)) {
+            ("go", 0) => Reply::calls([("agent", launch)]),
+            ("go", 1) => Reply::calls([("sessions_send", json!({"label": "writer", "message": "one"}))]),
+            ("go", 2) => {
+                let key = last_result(received)["sessionKey"].as_str().unwrap_or_default().to_owned();
+                let end = &key[key.len().saturating_sub(6)..];
+                Reply::calls([("sessions_send", json!({"sessionKey": end, "message": "two"}))])
+            }
+            ("go", 3) => Reply::calls([("sessions_send", json!({"label": "reader", "message": "three"}))]),
+            ("go", 4) => Reply::calls([("sessions_history", json!({"sessionKey": "writer"}))]),
+            ("go", _) => Reply::text("done"),
+            (text, _) => Reply::text(format!("heard {text}")),
+        }
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let sent: Vec<Value> = results(&world, &posted).await.into_iter().skip(1).collect();
+    let told = |at: usize| (&sent[at]["status"], &sent[at]["reply"]);
+    assert_eq!(told(0), (&json!("ok"), &json!("heard one")), "{sent:?}");
+    assert_eq!(told(1), (&json!("ok"), &json!("heard two")), "{sent:?}");
+    assert_eq!((&sent[2]["status"], &sent[2]["code"]), (&json!("error"), &json!("not_found")), "{sent:?}");
+    let messages = sent[3]["messages"].as_array().unwrap();
+    let senders: Vec<&str> = messages.iter().filter_map(|message| message["sender"].as_str()).collect();
+    assert_eq!(senders, ["parent", "writer", "parent", "writer", "parent", "writer"], "{messages:?}");
+}

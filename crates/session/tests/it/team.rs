@@ -339,3 +339,26 @@ async fn the_model_is_told_when_the_user_switches_mode_or_agent() {
     assert!(last.contains("switched this session to the permission mode `plan`"), "{last}");
     assert!(last.contains("from the agent `build` to `plan`"), "{last}");
 }
+
+#[tokio::test]
+async fn a_log_says_who_spoke() {
+    let world = World::new(|received| match (user(received).as_str(), step(received)) {
+        ("go", 0) => Reply::calls([launch("writer", "write to main")]),
+        ("write to main", 0) => Reply::calls([mail("main", "a word")]),
+        _ => Reply::text("ok"),
+    })
+    .await;
+    let posted = world.prompt("go").await;
+    world.end(&posted.run).await;
+    let rows = until(&world, &posted.session.id, quiet).await;
+    let speakers = async |session: &SessionId| {
+        let speaker = |entry: Entry| match entry {
+            Entry::Input(input) => Some(input.speaker().to_owned()),
+            _ => None,
+        };
+        world.log(session).await.into_iter().filter_map(speaker).collect::<Vec<_>>()
+    };
+    assert_eq!(speakers(&posted.session.id).await, ["person", "writer", "notice"]);
+    let writer = rows.iter().find(|row| row.name.as_deref() == Some("writer")).unwrap();
+    assert_eq!(speakers(&writer.id).await, ["parent"]);
+}

@@ -172,6 +172,7 @@ pub(super) fn input(letter: &LetterId) -> Entry {
         run: letter.run(),
         parts: vec![InputPart::Text { text: "hello".into() }],
         agent: "build".into(),
+        name: None,
         model: "offline/plain".into(),
         provenance: None,
         conversation: None,

@@ -3,7 +3,7 @@
 use super::Bed;
 use super::bed::{child, control, fork, prompt, root, take, worktree};
 use crate::{Batch, Error, Find, Mail, PageKey, Query, Retire, RowChange, Scope, Session};
-use proto::{Class, Status, Usage};
+use proto::{Class, SessionId, Status, Usage};
 
 async fn try_open(bed: &Bed, session: Session) -> Result<(), Error> {
     bed.store.deliver(Mail { at: 1, open: vec![session], ..Mail::default() }).await.map(drop)
@@ -115,6 +115,42 @@ pub async fn a_name_belongs_to_one_live_agent_of_a_tree(bed: Bed) {
     let found = bed.store.find(&Find::Named { root: one.id.clone(), name: "scout".into() }).await.unwrap();
     assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [&second.id, &first.id]);
     assert!(bed.store.find(&Find::Named { root: one.id, name: "nobody".into() }).await.unwrap().is_empty());
+}
+
+pub async fn a_name_is_found_in_every_tree_that_has_it(bed: Bed) {
+    let (one, other) = (bed.root("a").await, bed.root("b").await);
+    let named = |parent: &Session, key: &str| Session { name: Some("scout".into()), ..child(parent, key) };
+    let first = bed.open(named(&one, "c")).await;
+    bed.status(&first, Status::Done).await;
+    let elsewhere = bed.open(named(&other, "d")).await;
+    let second = bed.open(named(&one, "e")).await;
+    bed.open(Session { archived: true, ..named(&bed.root("f").await, "g") }).await;
+    let found = bed.store.find(&Find::Called { name: "scout".into() }).await.unwrap();
+    // Of each tree whoever has the name now.
+    assert_eq!(found.iter().map(|row| &row.id).collect::<Vec<_>>(), [&second.id, &elsewhere.id]);
+    assert!(bed.store.find(&Find::Called { name: "nobody".into() }).await.unwrap().is_empty());
+}
+
+pub async fn the_end_of_an_id_finds_its_session(bed: Bed) {
+    let open = async |name: &str, id: &str, archived: bool| {
+        let id = SessionId::parse(id).unwrap();
+        bed.open(Session { path: format!("{id}/"), root: id.clone(), id, archived, ..root(name) }).await;
+    };
+    open("a", "ses_0190aaaa0001beef", false).await;
+    open("b", "ses_0190aaaa0002beef", false).await;
+    open("c", "ses_0190aaaa0003cafe", false).await;
+    open("gone", "ses_0190aaaa0004cafe", true).await;
+    let found = async |end: &str| {
+        let found = bed.store.find(&Find::Ending(end.into())).await.unwrap();
+        found.into_iter().map(|row| row.key.rsplit(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("beef").await, ["b", "a"]);
+    assert_eq!(found("1beef").await, ["a"]);
+    assert_eq!(found("cafe").await, ["c"]);
+    assert_eq!(found("ses_0190aaaa0003cafe").await, ["c"]);
+    for nothing in ["", "eef", "dead", "BEEF", "xses_0190aaaa0003cafe", "%beef", "grüß", "_eef"] {
+        assert_eq!(found(nothing).await, [""; 0], "{nothing}");
+    }
 }
 
 pub async fn an_opened_session_starts_empty(bed: Bed) {

@@ -109,6 +109,8 @@ macro_rules! every_rule {
             what_is_put_away_is_out_of_reach_with_all_below,
             a_key_that_was_given_back_is_taken_in_the_same_moment,
             a_name_belongs_to_one_live_agent_of_a_tree,
+            a_name_is_found_in_every_tree_that_has_it,
+            the_end_of_an_id_finds_its_session,
             an_opened_session_starts_empty,
             relatives_must_exist,
             selectors_find_their_session,

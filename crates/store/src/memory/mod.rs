@@ -8,15 +8,16 @@ mod table;
 
 use crate::ready::{Done, Ready};
 use crate::{
-    Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept, Mail,
-    OnKept, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery, Session, Span,
-    Store,
+    Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
+    MIN_ENDING, Mail, OnKept, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery,
+    Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::{AskId, BoardTask, Entry, Letter, LetterId, RunId, SessionId};
 use state::{Row, State, is_live};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest page anyone gets.
@@ -111,6 +112,10 @@ impl Store for Memory {
             Find::Named { root, name } => {
                 (10, Box::new(move |s| s.root == *root && s.name.as_ref() == Some(name) && !s.archived))
             }
+            Find::Called { name } => (10, Box::new(move |s| s.name.as_ref() == Some(name) && !s.archived)),
+            Find::Ending(end) => {
+                (10, Box::new(move |s| end.len() >= MIN_ENDING && s.id.as_str().ends_with(end) && !s.archived))
+            }
             Find::Members { root, limit } => {
                 (*limit, Box::new(move |s| s.root == *root && s.name.is_some() && !s.archived))
             }
@@ -118,8 +123,11 @@ impl Store for Memory {
             Find::Newest => (1, Box::new(is_root)),
         };
         self.read(|state| {
-            if let Find::Named { .. } = what {
+            if let Find::Named { .. } | Find::Ending(_) = what {
                 return Ok(by_birth(state, fits).into_iter().rev().take(limit).collect());
+            }
+            if let Find::Called { .. } = what {
+                return Ok(newest_of_trees(state, by_birth(state, fits), limit));
             }
             if let Find::Members { .. } = what {
                 let mut found: Vec<Session> = by_birth(state, fits).into_iter().rev().collect();
@@ -372,6 +380,15 @@ fn by_birth(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {
     let mut rows: Vec<&Row> = state.sessions.rows().values().filter(|row| fits(&row.session)).collect();
     rows.sort_by_key(|row| row.born);
     rows.into_iter().map(|row| row.session.clone()).collect()
+}
+
+/// Of each of the newest trees the session that was born last, newest first.
+fn newest_of_trees(state: &State, by_birth: Vec<Session>, limit: usize) -> Vec<Session> {
+    let born = |id: &SessionId| state.sessions.get(id).map_or(0, |row| row.born);
+    let newest: BTreeMap<u64, Session> = by_birth.into_iter().map(|session| (born(&session.root), session)).collect();
+    let mut found: Vec<Session> = newest.into_values().rev().take(limit).collect();
+    found.sort_by_key(|session| Reverse(born(&session.id)));
+    found
 }
 
 fn newest_first(state: &State, fits: impl Fn(&Session) -> bool) -> Vec<Session> {

@@ -3,7 +3,8 @@
 use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
 use crate::{
-    Ahead, Ask, Awake, Error, Find, Kept, PAGE_BYTES, Page, PageKey, Parcel, Query, Run, Scope, Session, Span,
+    Ahead, Ask, Awake, Error, Find, Kept, MIN_ENDING, PAGE_BYTES, Page, PageKey, Parcel, Query, Run, Scope, Session,
+    Span,
 };
 use proto::entry::Stored;
 use proto::{AskId, Letter, LetterId, RunId, SessionId};
@@ -160,6 +161,8 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
                 format!("WHERE s.tree = ?1 AND s.name = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}");
             sessions(connection, &clauses, params![tree, name])
         }
+        Find::Called { name } => called(connection, name),
+        Find::Ending(end) => ending(connection, end),
         Find::Members { root, limit } => {
             let Some(tree) = number(connection, root)? else { return Ok(Vec::new()) };
             let clauses =
@@ -173,6 +176,21 @@ pub(super) fn find(connection: &Connection, what: &Find) -> Result<Vec<Session>>
             [],
         ),
     }
+}
+
+/// One range of an index: each tree's holders stand together, the newest last.
+fn called(connection: &Connection, name: &str) -> Result<Vec<Session>> {
+    let newest = "SELECT max(n) FROM sessions WHERE name = ?1 AND archived = 0 GROUP BY tree ORDER BY tree DESC";
+    sessions(connection, &format!("WHERE s.n IN ({newest} LIMIT {FOUND}) ORDER BY s.n DESC"), [name])
+}
+
+/// The last characters are indexed; those that share them are few.
+fn ending(connection: &Connection, end: &str) -> Result<Vec<Session>> {
+    let Some(indexed) = end.len().checked_sub(MIN_ENDING).and_then(|at| end.get(at..)) else { return Ok(Vec::new()) };
+    let clauses = format!(
+        "WHERE substr(s.id, -4) = ?1 AND substr(s.id, -length(?2)) = ?2 AND s.archived = 0 ORDER BY s.n DESC LIMIT {FOUND}"
+    );
+    sessions(connection, &clauses, [indexed, end])
 }
 
 /// Of those that are there and those that went from there into a worktree. Two ranges of two indexes.

@@ -301,6 +301,9 @@ fn ask_everything(db: &Connection, id: &SessionId) {
         Find::Key("k".into()),
         Find::Label { label: "x".into(), owner: None },
         Find::Members { root: id.clone(), limit: 9 },
+        Find::Named { root: id.clone(), name: "x".into() },
+        Find::Called { name: "x".into() },
+        Find::Ending("0a1b2c".into()),
         Find::Label { label: "x".into(), owner: Some("build".into()) },
         Find::NewestIn("/".into()),
         Find::Newest,
@@ -340,8 +343,10 @@ async fn every_question_is_an_index_range() {
         let values = vec![1; statement.parameter_count()];
         let steps = statement.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
         for step in steps.map(Result::unwrap) {
-            // A page's order comes from its index; the few busy ones, those who share a label and unread mail are sorted.
-            let may_sort = ["s.depth", "s.label = ?", "h.pending > 0"].iter().any(|part| sql.contains(part));
+            // A page's order comes from its index; the few busy ones, those who share a label or a name and unread mail are
+            // sorted.
+            let may_sort =
+                ["s.depth", "s.label = ?", "h.pending > 0", "GROUP BY tree"].iter().any(|part| sql.contains(part));
             // An index read in its own order stops at the page's end; what a recursion reached is read once.
             let may_scan = [
                 "sessions_page",

@@ -63,6 +63,7 @@ impl Tool for SessionsList {
             agent_id: args.agent_id,
             label: args.label,
             spawned_by: args.spawned_by,
+            ..ListInput::default()
         };
         Ok(answer::either(cx.directory.list(input).await))
     }

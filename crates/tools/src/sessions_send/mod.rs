@@ -20,10 +20,10 @@ const MOST_SECONDS: u64 = 31_536_000;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Args {
-    /// The session's key, as lists show it. Either this or `label`.
+    /// The session's key, as lists show it, or its id or the end of that. Either this or `label`.
     #[serde(default, deserialize_with = "tolerant::text", alias = "session_key")]
     session_key: Option<String>,
-    /// The session's label. Either this or `sessionKey`.
+    /// The session's label or the agent's name. Either this or `sessionKey`.
     #[serde(default, deserialize_with = "tolerant::text")]
     label: Option<String>,
     /// Look for the label among this agent's sessions instead of your own.

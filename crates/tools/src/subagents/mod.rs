@@ -23,7 +23,8 @@ const MOST_SECONDS: u64 = 600;
 pub struct Args {
     /// What to do with them.
     action: Action,
-    /// Which child: its number in the list, its label, key or run id (or the beginning of one), `last` or `all`.
+    /// Which child: its number in the list, its name, label, key or run id (or the beginning of one), the end of its id (at least
+    /// 4 characters), `last` or `all`.
     #[serde(default, deserialize_with = "tolerant::text")]
     target: Option<String>,
     /// What to tell it, with `steer`.
@@ -88,6 +89,7 @@ fn row(number: usize, child: &SessionInfo) -> Value {
         "number": number,
         "key": child.display_key,
         "sessionId": child.session_id,
+        "name": child.name,
         "label": child.label,
         "agent": child.agent,
         "status": child.status,

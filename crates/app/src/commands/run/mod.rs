@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// The agent to ask
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Go on in this session: an id, a key or a label
+    /// Go on in this session: an id (or its last 4 characters), a key, a name or a label
     #[arg(short, long, value_name = "REF")]
     session: Option<String>,
     /// Go on in the newest session of this directory

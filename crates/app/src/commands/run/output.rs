@@ -28,7 +28,7 @@ pub(in crate::commands) struct Output {
     /// Somebody looks at what passes by.
     watched: bool,
     root: Option<SessionId>,
-    /// Which agent each session runs as, for the words before its lines.
+    /// What each session is called, or which agent it runs as, for the words before its lines.
     agents: HashMap<SessionId, String>,
     /// Calls under way, for the words of their results.
     calls: HashMap<CallId, Told>,
@@ -168,7 +168,10 @@ impl Output {
 
     fn entry(&mut self, session: &SessionId, entry: &Entry) {
         match entry {
-            Entry::Input(input) => drop(self.agents.insert(session.clone(), input.agent.clone())),
+            Entry::Input(input) => {
+                let name = input.name.as_ref().unwrap_or(&input.agent);
+                self.agents.insert(session.clone(), name.clone());
+            }
             Entry::Reply(reply) => {
                 reply.calls().for_each(|call| self.call(session, call));
                 match reply.finish {
