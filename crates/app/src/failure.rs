@@ -1,6 +1,8 @@
 //! Why a command did not do what it was asked, told once, with what to do about it.
 
-use crate::terminal;
+use crate::home::is_plain;
+use crate::show::{Line, Style};
+use crate::terminal::{self, Paint};
 use proto::Error;
 
 /// Something was wrong before a run existed.
@@ -22,10 +24,12 @@ impl Failure {
     /// For people, on stderr.
     pub(crate) fn print(&self) {
         // What follows a line break stands further in: a name in it must not look like a word of ours.
-        let told = |kind: &str, text: &str| terminal::say(&format!("{kind}: {}", text.replace('\n', "\n  ")));
-        told("error", &self.error.message);
+        let told = |kind: &str, text: &str| format!("{kind}: {}", text.replace('\n', "\n  "));
+        // It may be printed before anything else is known.
+        let paint = Paint::stderr(is_plain(&config::Environment::capture()));
+        terminal::say(&paint.line(&Line::new(Style::Error, told("error", &self.error.message))));
         if let Some(hint) = &self.error.hint {
-            told("hint", hint);
+            terminal::say(&told("hint", hint));
         }
     }
 }

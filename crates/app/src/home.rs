@@ -59,13 +59,23 @@ impl Home {
 
     /// Whether somebody asked for no colours.
     pub(crate) fn plain(&self) -> bool {
-        self.env.get("NO_COLOR").is_some_and(|value| !value.is_empty()) || self.env.get("TERM") == Some("dumb")
+        is_plain(&self.env)
+    }
+
+    /// Whether a line on the terminal can be written once only.
+    pub(crate) fn dumb(&self) -> bool {
+        self.env.get("TERM").is_none_or(|term| term.is_empty() || term == "dumb")
     }
 
     /// Where a session without a directory works.
     pub(crate) fn user_directory(&self) -> PathBuf {
         self.env.home().unwrap_or_else(|| PathBuf::from("/"))
     }
+}
+
+/// Whether somebody asked for no colours.
+pub(crate) fn is_plain(env: &Environment) -> bool {
+    env.get("NO_COLOR").is_some_and(|value| !value.is_empty()) || env.get("TERM") == Some("dumb")
 }
 
 /// Where the command was typed.

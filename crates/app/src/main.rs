@@ -11,6 +11,7 @@ mod organisation;
 mod patience;
 mod providers;
 mod reach;
+mod screen;
 mod settings;
 mod show;
 mod signals;

@@ -179,6 +179,8 @@ pub struct FileRef<'a> {
 pub enum Delta {
     Text(String),
     Reasoning(String),
+    /// A call of this tool is being written. What it is given is known when it is whole.
+    Call(String),
 }
 
 /// A whole reply.
@@ -208,6 +210,10 @@ impl Delta {
         let (text, wrap): (String, fn(String) -> Self) = match self {
             Self::Text(text) => (text, Self::Text),
             Self::Reasoning(text) => (text, Self::Reasoning),
+            Self::Call(mut tool) => {
+                tool.truncate(tool.floor_char_boundary(LONGEST_NAME));
+                return seen(Self::Call(tool));
+            }
         };
         let mut rest = text.as_str();
         while rest.len() > LARGEST_PIECE {
@@ -395,7 +401,7 @@ mod tests {
             .iter()
             .map(|delta| match delta {
                 Delta::Reasoning(it) => it.as_str(),
-                Delta::Text(_) => "",
+                Delta::Text(_) | Delta::Call(_) => "",
             })
             .collect();
         assert!(all == text || all.len() == text.len());

@@ -12,6 +12,10 @@ pub enum Event {
     Entry { session_id: SessionId, seq: u64, at: Millis, entry: Box<RawValue> },
     /// A piece of an answer under way. Never kept.
     Delta { session_id: SessionId, text: String },
+    /// A piece of what the model thinks before it answers. Never kept.
+    Reasoning { session_id: SessionId, text: String },
+    /// The model is writing a call of this tool. Never kept: the entry of its reply has the call.
+    Call { session_id: SessionId, tool: String },
     /// What a call has printed since the last of these: the newest of it. Never kept.
     Output { session_id: SessionId, call_id: CallId, text: String, dropped: u64 },
     /// A question to a person. Stored beside the log; told again to whoever asks for the open ones.
@@ -47,6 +51,8 @@ impl Event {
         match self {
             Self::Entry { session_id, .. }
             | Self::Delta { session_id, .. }
+            | Self::Reasoning { session_id, .. }
+            | Self::Call { session_id, .. }
             | Self::Output { session_id, .. }
             | Self::Ask { session_id, .. }
             | Self::Question { session_id, .. }
@@ -72,6 +78,14 @@ pub enum Seen {
     Delta {
         session_id: SessionId,
         text: String,
+    },
+    Reasoning {
+        session_id: SessionId,
+        text: String,
+    },
+    Call {
+        session_id: SessionId,
+        tool: String,
     },
     Output {
         session_id: SessionId,
@@ -124,6 +138,24 @@ pub enum Seen {
 }
 
 impl Seen {
+    /// Where it happened.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Entry { session_id, .. }
+            | Self::Delta { session_id, .. }
+            | Self::Reasoning { session_id, .. }
+            | Self::Call { session_id, .. }
+            | Self::Output { session_id, .. }
+            | Self::Ask { session_id, .. }
+            | Self::Question { session_id, .. }
+            | Self::Status { session_id, .. }
+            | Self::Retry { session_id, .. }
+            | Self::Hook { session_id, .. }
+            | Self::Board { session_id, .. } => Some(session_id),
+            Self::Resync {} | Self::Unknown => None,
+        }
+    }
+
     /// The kept entry, typed.
     pub fn entry(&self) -> Option<Entry> {
         match self {

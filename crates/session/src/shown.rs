@@ -31,11 +31,26 @@ pub enum Passed {
     Live(String),
 }
 
-/// Whose text it is: an answer's, or the output of a call.
+/// Whose text it is: an answer's, a thought's, or the output of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Of {
     session: String,
+    thought: bool,
     call: Option<String>,
+}
+
+impl Of {
+    fn answer(session: &str) -> Self {
+        Self { session: session.to_owned(), thought: false, call: None }
+    }
+
+    fn thought(session: &str) -> Self {
+        Self { thought: true, ..Self::answer(session) }
+    }
+
+    fn output(session: &str, call: &str) -> Self {
+        Self { call: Some(call.to_owned()), ..Self::answer(session) }
+    }
 }
 
 /// As much of a live event as has to be known.
@@ -77,7 +92,7 @@ impl Shown {
         if seen.cursor.is_none() && is_live(&seen.json) {
             return self.live(&seen.json).map(Passed::Live).into_iter().collect();
         }
-        let mut passed: Vec<Passed> = self.complete(&seen.json).map(Passed::Live).into_iter().collect();
+        let mut passed: Vec<Passed> = self.complete(&seen.json).into_iter().map(Passed::Live).collect();
         passed.push(Passed::Masked(seen));
         passed
     }
@@ -98,7 +113,8 @@ impl Shown {
 
     fn live(&mut self, json: &str) -> Option<String> {
         let mut live: Live = serde_json::from_str(json).ok()?;
-        let of = Of { session: live.session_id.clone(), call: live.call_id.clone() };
+        let of =
+            Of { session: live.session_id.clone(), thought: live.r#type == "reasoning", call: live.call_id.clone() };
         if self.tails.len() >= MOST && !self.tails.contains_key(&of) {
             self.missed();
             return None;
@@ -111,44 +127,48 @@ impl Shown {
         serde_json::to_string(&live).ok()
     }
 
-    /// An entry completes the text that led to it.
-    fn complete(&mut self, json: &str) -> Option<String> {
+    /// An entry completes the texts that led to it.
+    fn complete(&mut self, json: &str) -> Vec<String> {
         if self.tails.is_empty() {
-            return None;
+            return Vec::new();
         }
-        let head: Head = serde_json::from_str(json).ok()?;
-        let session = head.session_id;
-        match (head.r#type.as_str(), head.entry) {
+        let Ok(Head { r#type, session_id: session, entry }) = serde_json::from_str(json) else { return Vec::new() };
+        match (r#type.as_str(), entry) {
             ("entry", Some(entry)) if entry.r#type == "reply" => {
-                let tail = self.tails.remove(&Of { session: session.clone(), call: None })?;
-                let text = tail.finish(&self.redactor)?;
-                let live = Live { r#type: "delta".into(), session_id: session, call_id: None, text, dropped: None };
-                serde_json::to_string(&live).ok()
+                let thought = self.finish(&Of::thought(&session), "reasoning");
+                thought.into_iter().chain(self.finish(&Of::answer(&session), "delta")).collect()
             }
             ("entry", Some(EntryHead { r#type, call: Some(serde_json::Value::String(call)) }))
                 if r#type == "result" =>
             {
-                let tail = self.tails.remove(&Of { session: session.clone(), call: Some(call.clone()) })?;
-                let text = tail.finish(&self.redactor)?;
-                let (r#type, dropped) = ("output".into(), Some(0));
-                serde_json::to_string(&Live { r#type, session_id: session, call_id: Some(call), text, dropped }).ok()
+                self.finish(&Of::output(&session, &call), "output").into_iter().collect()
             }
             // What was said so far is void, or nothing follows.
             ("entry", Some(entry)) if entry.r#type == "ended" => {
                 self.tails.retain(|of, _| of.session != session);
-                None
+                Vec::new()
             }
             ("retry", _) => {
-                self.tails.remove(&Of { session, call: None });
-                None
+                self.tails.remove(&Of::thought(&session));
+                self.tails.remove(&Of::answer(&session));
+                Vec::new()
             }
-            _ => None,
+            _ => Vec::new(),
         }
+    }
+
+    /// The rest of a text that is at its end, as an event of this type.
+    fn finish(&mut self, of: &Of, r#type: &str) -> Option<String> {
+        let text = self.tails.remove(of)?.finish(&self.redactor)?;
+        let (session_id, call_id, dropped) = (of.session.clone(), of.call.clone(), of.call.as_ref().map(|_| 0));
+        serde_json::to_string(&Live { r#type: r#type.to_owned(), session_id, call_id, text, dropped }).ok()
     }
 }
 
 fn is_live(json: &str) -> bool {
-    json.starts_with(r#"{"type":"delta""#) || json.starts_with(r#"{"type":"output""#)
+    json.starts_with(r#"{"type":"delta""#)
+        || json.starts_with(r#"{"type":"reasoning""#)
+        || json.starts_with(r#"{"type":"output""#)
 }
 
 /// A whole event without secrets.
@@ -305,6 +325,18 @@ mod tests {
         let told = all(&mut shown, reply);
         assert_eq!(told[0], r#"{"type":"delta","sessionId":"ses_1","text":"it is ***"}"#);
         assert!(told[1].contains("it is ***") && !told[1].contains("horse"), "{told:?}");
+    }
+
+    #[test]
+    fn a_thought_is_held_back_beside_the_answer() {
+        use serde_json::json;
+        let mut shown = Shown::new(redactor());
+        let piece = |of: &str, text: &str| json!({"type": of, "sessionId": "ses_1", "text": text});
+        assert!(all(&mut shown, piece("reasoning", "correct ho")).is_empty());
+        assert_eq!(all(&mut shown, piece("delta", "rse battery\n")).len(), 1, "of another text");
+        assert!(all(&mut shown, piece("reasoning", "rse battery")).is_empty());
+        let reply = json!({"type": "entry", "sessionId": "ses_1", "seq": 1, "at": 1, "entry": {"type": "reply"}});
+        assert_eq!(all(&mut shown, reply)[0], r#"{"type":"reasoning","sessionId":"ses_1","text":"***"}"#);
     }
 
     #[test]

@@ -133,7 +133,7 @@ struct Follow {
 impl Follow {
     fn new(home: &Home, args: &Args, session: &Resolved) -> Self {
         let format = if args.json { Format::Json } else { Format::Text };
-        let mut output = Output::new(format, home.plain());
+        let mut output = Output::beside(format, home);
         output.watch(&session.session_id);
         let paint = Paint::stdout(home.plain());
         Self { session: session.clone(), shown: 0, cursor: None, output, json: args.json, paint }
@@ -155,7 +155,7 @@ impl Follow {
         let input = HistoryInput { session_key, limit: Some(tail), ..HistoryInput::default() };
         for message in client.call::<ChatHistory>(input).await?.messages {
             self.shown = message.seq;
-            self.output.runs_as(&self.session.session_id, &message.agent);
+            self.output.introduce(&self.session.session_id, None, &message.agent);
             if self.json {
                 terminal::print_json(&json!({ "type": "message", "message": message }));
             } else {

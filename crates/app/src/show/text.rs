@@ -11,6 +11,36 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     line
 }
 
+/// The beginning of a line, at most so many columns wide.
+pub(crate) fn cut(line: &str, columns: usize) -> String {
+    let (mut out, mut used) = (String::new(), 0);
+    for c in line.chars() {
+        used += columns_of(c);
+        if used > columns {
+            while out.pop().is_some_and(|last| columns_of(last) == 0) {}
+            out.push('…');
+            break;
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Roughly: what may be wide counts as wide, so that a line is rather too short than wrapped.
+fn columns_of(c: char) -> usize {
+    match c {
+        '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{1f000}'..='\u{3ffff}' => 2,
+        _ => 1,
+    }
+}
+
 /// What somebody typed, without what a slip of their terminal left in it.
 pub(crate) fn typed(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
@@ -56,6 +86,19 @@ pub(crate) fn is_unseen(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_cut_is_no_wider_than_it_may_be() {
+        for (line, columns, expected) in [
+            ("abcd", 4, "abcd"),
+            ("abcde", 4, "abc…"),
+            ("你好吗", 6, "你好吗"),
+            ("你好吗", 5, "你…"),
+            ("e\u{301}x", 2, "e\u{301}x"),
+        ] {
+            assert_eq!(cut(line, columns), expected);
+        }
+    }
 
     #[test]
     fn one_line_is_short() {

@@ -12,13 +12,13 @@ use testkit::{FakeModel, Gate, Received, Reply, TempHome};
 const LOOKS: usize = 2_000;
 
 /// What one conversation has come to, from the request itself: so a model that is asked again goes on where it was.
-struct Talk {
-    heard: String,
+pub(crate) struct Talk {
+    pub(crate) heard: String,
     called: Vec<(String, Value)>,
 }
 
 impl Talk {
-    fn of(received: &Received) -> Self {
+    pub(crate) fn of(received: &Received) -> Self {
         let body = received.body();
         let messages = body["messages"].as_array().cloned().unwrap_or_default();
         let heard = messages.iter().filter(|m| m["role"] == "user").map(|m| m["content"].as_str().unwrap_or_default());
@@ -36,11 +36,11 @@ impl Talk {
         Self { heard: heard.collect::<Vec<_>>().join("\n"), called: calls.map(call).collect() }
     }
 
-    fn has_called(&self, tool: &str, fits: impl Fn(&Value) -> bool) -> bool {
+    pub(crate) fn has_called(&self, tool: &str, fits: impl Fn(&Value) -> bool) -> bool {
         self.called.iter().any(|(name, input)| name == tool && fits(input))
     }
 
-    fn times(&self, tool: &str) -> usize {
+    pub(crate) fn times(&self, tool: &str) -> usize {
         self.called.iter().filter(|(name, _)| name == tool).count()
     }
 
@@ -60,14 +60,14 @@ impl Talk {
     }
 }
 
-fn launch(name: &str, prompt: &str, mode: &str) -> (&'static str, Value) {
+pub(crate) fn launch(name: &str, prompt: &str, mode: &str) -> (&'static str, Value) {
     let input = json!({
         "description": name, "prompt": prompt, "subagent_type": "general", "name": name, "mode": mode,
     });
     ("agent", input)
 }
 
-fn mail(to: &str, message: Value) -> (&'static str, Value) {
+pub(crate) fn mail(to: &str, message: Value) -> (&'static str, Value) {
     ("send_message", json!({ "to": to, "message": message }))
 }
 

@@ -28,6 +28,7 @@ mod security;
 mod settings;
 mod sockets;
 mod talks;
+mod terminal;
 mod undo;
 mod wires;
 mod worktrees;

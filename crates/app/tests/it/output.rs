@@ -13,7 +13,7 @@ const FOREIGN: &str =
 /// Nothing of [`FOREIGN`] that could do something, besides what a terminal adds itself and what we paint.
 #[track_caller]
 fn is_harmless(what: &str, output: &str) {
-    let ours = ["\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"]
+    let ours = ["\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m", "\r\x1b[2K"]
         .iter()
         .fold(output.replace("\r\n", "\n"), |text, ours| text.replace(ours, ""));
     let bad = |c: char| {

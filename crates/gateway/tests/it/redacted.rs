@@ -70,6 +70,7 @@ async fn until_mark(world: &World, session: &SessionId, stream: &mut crate::Stre
 
 fn pieces(session: &SessionId) -> Vec<Event> {
     let delta = |text: &str| Event::Delta { session_id: session.clone(), text: text.into() };
+    let thought = |text: &str| Event::Reasoning { session_id: session.clone(), text: text.into() };
     let call = CallId::new();
     let output = |text: &str| Event::Output {
         session_id: session.clone(),
@@ -80,9 +81,10 @@ fn pieces(session: &SessionId) -> Vec<Event> {
     let (secret, mut events) = (secret(), Vec::new());
     for letter in secret.split_inclusive(|_: char| true) {
         events.push(delta(letter));
+        events.push(thought(letter));
         events.push(output(letter));
     }
-    events.extend([delta(" and more\n"), output(" and more\n")]);
+    events.extend([delta(" and more\n"), thought(" and more\n"), output(" and more\n")]);
     events.push(Event::Retry {
         session_id: session.clone(),
         attempt: 1,

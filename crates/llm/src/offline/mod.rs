@@ -180,7 +180,8 @@ impl Provider for Offline {
 
 async fn show(part: &Part, seen: &mut (dyn FnMut(Delta) + Send)) {
     match part {
-        Part::Call { .. } | Part::Block(_) => {}
+        Part::Block(_) => {}
+        Part::Call { tool, .. } => seen(Delta::Call(tool.clone())),
         Part::Reasoning(thought) => seen(Delta::Reasoning(thought.text.clone())),
         Part::Text(text) => {
             for piece in pieces(text) {

@@ -525,6 +525,7 @@ async fn usage_is_estimated_and_text_comes_in_deltas() {
         .iter()
         .map(|delta| match delta {
             Delta::Text(text) | Delta::Reasoning(text) => text.as_str(),
+            Delta::Call(_) => "",
         })
         .collect();
     assert!(deltas.len() > 2);

@@ -83,9 +83,13 @@ impl Actor {
             let asked = async {
                 let _room = room.await;
                 let mut seen = |delta: Delta| {
-                    if let Delta::Text(text) = delta {
-                        hub.publish(&root, &Event::Delta { session_id: session_id.clone(), text });
-                    }
+                    let session_id = session_id.clone();
+                    let event = match delta {
+                        Delta::Text(text) => Event::Delta { session_id, text },
+                        Delta::Reasoning(text) => Event::Reasoning { session_id, text },
+                        Delta::Call(tool) => Event::Call { session_id, tool },
+                    };
+                    hub.publish(&root, &event);
                 };
                 provider.stream(request, &mut seen).await
             };

@@ -13,15 +13,19 @@ use proto::event::Seen;
 use proto::letter::AskReply;
 use proto::methods::{
     AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply,
-    QuestionAnswer, QuestionsList, QuestionsReply, ToolsWhy, WaitInput, WaitStatus, Waited, WhyInput, WhyPart,
+    QuestionAnswer, QuestionsList, QuestionsReply, Selector, SessionsGet, ToolsWhy, WaitInput, WaitStatus, Waited,
+    WhyInput, WhyPart,
 };
 use proto::{Action, AskId, Code, Entry, Error, RunId, SessionId, Usage};
 use std::collections::HashSet;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 /// How long the last events of a run that ended may take to arrive; what is kept is read again anyway.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
+
+/// How often a person is told what is going on.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Told to the model with a refusal, so that it does not ask again.
 const HEADLESS: &str =
@@ -98,6 +102,7 @@ impl Follow {
                 Err(error) if error.is_lost() => error,
                 Err(error) => return Err(error.into()),
             };
+            self.output.lost();
             if patience.lose() {
                 self.output.note(&format!("{error}; going on with the next one"));
             }
@@ -111,11 +116,14 @@ impl Follow {
         let client = self.client.clone();
         let input = WaitInput { run_id: self.run.clone(), timeout_ms: None, tree: self.tree };
         let mut wait = std::pin::pin!(client.call::<AgentWait>(input));
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let waited = loop {
             tokio::select! {
                 event = events.next() => self.take(event?).await?,
                 waited = &mut wait => break waited?,
                 () = self.interrupts.next() => self.interrupt().await?,
+                _ = tick.tick() => self.tick(),
                 said = said(&mut self.person) => match said {
                     Said::Leave(ask, reply, message) => self.send(ask, reply, message).await?,
                     Said::Answers(answer) => self.send_answers(answer).await?,
@@ -124,6 +132,13 @@ impl Follow {
         };
         self.see_the_rest(&mut events).await?;
         Ok(waited)
+    }
+
+    /// Says what is going on, unless the person is asked something.
+    fn tick(&mut self) {
+        if !self.person.as_ref().is_some_and(Person::is_asked) {
+            self.output.status();
+        }
     }
 
     fn look(&self, follow: bool) -> Watch {
@@ -155,6 +170,9 @@ impl Follow {
         };
         if let Some(cursor) = cursor {
             self.cursor = cursor;
+        }
+        for session in self.output.strangers(&seen) {
+            self.meet(&session).await?;
         }
         if let Seen::Entry { session_id, .. } = &seen
             && *session_id == self.session
@@ -194,6 +212,24 @@ impl Follow {
                 self.output.event(&seen);
                 Ok(())
             }
+        }
+    }
+
+    /// Asks who a session is, once.
+    async fn meet(&mut self, session: &SessionId) -> Result<(), client::Error> {
+        let selector = Selector { reference: Some(session.to_string()), ..Selector::default() };
+        match self.client.call::<SessionsGet>(selector).await {
+            Ok(info) => {
+                let name = info.name.as_deref().or(info.label.as_deref());
+                self.output.introduce(session, name, &info.agent);
+                Ok(())
+            }
+            // It was removed since.
+            Err(client::Error::Refused(_)) => {
+                self.output.introduce(session, None, "agent");
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -305,7 +341,8 @@ impl Follow {
         self.signals += 1;
         if self.signals > 1 {
             let gone = Error::new(Code::Interrupted, "left before the run was over").hint("`convoke ps` shows it");
-            self.output.run(&self.unfinished(WaitStatus::Cancelled, gone), "");
+            let unfinished = self.unfinished(WaitStatus::Cancelled, gone);
+            self.output.run(&unfinished, "");
             std::process::exit(i32::from(INTERRUPTED));
         }
         self.output.note("stopping; once more to leave at once");
@@ -316,13 +353,13 @@ impl Follow {
     }
 
     /// Prints the last line.
-    pub(super) fn finish(self, waited: Result<Waited, Error>) -> WaitStatus {
+    pub(super) fn finish(mut self, waited: Result<Waited, Error>) -> WaitStatus {
         let waited = waited.unwrap_or_else(|error| self.unfinished(WaitStatus::Error, error));
         let answer = match waited.status {
-            WaitStatus::Ok => self.answer.as_ref().or(waited.text.as_ref()),
-            WaitStatus::Error | WaitStatus::Cancelled | WaitStatus::Timeout => waited.text.as_ref(),
+            WaitStatus::Ok => self.answer.take().or_else(|| waited.text.clone()),
+            WaitStatus::Error | WaitStatus::Cancelled | WaitStatus::Timeout => waited.text.clone(),
         };
-        self.output.run(&waited, answer.map_or("", String::as_str));
+        self.output.run(&waited, answer.as_deref().unwrap_or_default());
         waited.status
     }
 

@@ -160,7 +160,7 @@ pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Re
             "note: no model is configured, so the built-in offline model answers; set `model` and `provider`",
         );
     }
-    let mut output = Output::new(format, home.plain()).works_in(&request.directory);
+    let mut output = Output::of_run(format, home, &request.directory);
     output.session(&accepted);
     let by_person = request.ask.is_none() && format == Format::Text;
     let person = by_person.then(|| Person::at_terminal(home.plain())).flatten();

@@ -1,18 +1,18 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
 use crate::commands::asked;
-use crate::show::{self, Line, Style};
-use crate::terminal::{self, Paint, one_line};
-use proto::entry::{Call, CallResult, CompactionState, Finish, On, State};
+use crate::home::Home;
+use crate::screen::Screen;
+use crate::show::progress::{Look, Progress};
+use crate::show::{self, Line};
+use crate::terminal::{self, one_line};
+use proto::entry::{On, Waiting};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{CallId, Entry, Error, Question, SessionId, Todo, TodoStatus};
+use proto::{Entry, Error, Question, SessionId};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::io::IsTerminal;
-
-/// Lines that are shown of what a command prints at one moment.
-const TAIL: usize = 5;
+use std::time::Instant;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -24,58 +24,77 @@ pub(crate) enum Format {
 
 pub(in crate::commands) struct Output {
     format: Format,
-    paint: Paint,
-    /// Somebody looks at what passes by.
-    watched: bool,
-    root: Option<SessionId>,
-    /// What each session is called, or which agent it runs as, for the words before its lines.
-    agents: HashMap<SessionId, String>,
-    /// Calls under way, for the words of their results.
-    calls: HashMap<CallId, Told>,
-    /// Where the command works, for the names of files.
-    dir: String,
-}
-
-/// A call that was told.
-struct Told {
-    tool: String,
-    words: String,
-    /// Its line comes with its result.
-    at_its_end: bool,
+    progress: Progress,
+    screen: Screen,
+    begun: Instant,
 }
 
 impl Output {
-    pub(in crate::commands) fn new(format: Format, plain: bool) -> Self {
-        let paint = Paint::stderr(plain);
-        let watched = std::io::stderr().is_terminal();
-        let (agents, calls) = (HashMap::new(), HashMap::new());
-        Self { format, paint, watched, root: None, agents, calls, dir: String::new() }
+    /// For a session whose words somebody else shows.
+    pub(in crate::commands) fn beside(format: Format, home: &Home) -> Self {
+        let look = if std::io::stderr().is_terminal() { Look::Others } else { Look::Brief };
+        Self::new(format, home, look, "")
     }
 
-    /// Files in this directory are called by their names there.
-    pub(super) fn works_in(mut self, dir: &str) -> Self {
-        dir.clone_into(&mut self.dir);
-        self
+    /// For a run that was started here, in this directory.
+    pub(super) fn of_run(format: Format, home: &Home, dir: &str) -> Self {
+        let look = match (std::io::stderr().is_terminal(), std::io::stdout().is_terminal()) {
+            (true, true) => Look::Live,
+            (true, false) => Look::Whole,
+            (false, _) => Look::Brief,
+        };
+        Self::new(format, home, look, dir)
+    }
+
+    fn new(format: Format, home: &Home, look: Look, dir: &str) -> Self {
+        let screen = Screen::new(home.plain(), home.dumb());
+        Self { format, progress: Progress::new(look, dir), screen, begun: Instant::now() }
     }
 
     /// Lines of this session stand for themselves; those of others say whose they are.
     pub(in crate::commands) fn watch(&mut self, root: &SessionId) {
-        self.root = Some(root.clone());
+        self.progress.watch(root);
     }
 
-    /// A session was seen to run as this agent.
-    pub(in crate::commands) fn runs_as(&mut self, session: &SessionId, agent: &str) {
-        self.agents.insert(session.clone(), agent.to_owned());
+    /// Who a session is.
+    pub(in crate::commands) fn introduce(&mut self, session: &SessionId, name: Option<&str>, agent: &str) {
+        self.progress.introduce(session, name, agent);
     }
 
     /// Who a session runs as, as far as it was seen.
     pub(in crate::commands) fn agent(&self, session: &SessionId) -> &str {
-        self.agents.get(session).map_or("agent", String::as_str)
+        self.progress.called(session).unwrap_or("agent")
+    }
+
+    /// Sessions that an event tells of and that were not introduced, where lines say whose they are.
+    pub(super) fn strangers(&self, seen: &Seen) -> Vec<SessionId> {
+        if self.format == Format::Json {
+            return Vec::new();
+        }
+        let waited_for = match seen.entry() {
+            Some(Entry::Waiting(Waiting { on: On::Run { session, .. }, .. })) => Some(session),
+            _ => None,
+        };
+        let sessions = seen.session().cloned().into_iter().chain(waited_for);
+        sessions.filter(|session| !self.progress.knows(session)).collect()
+    }
+
+    /// What is going on while nothing is shown of it.
+    pub(super) fn status(&mut self) {
+        if self.format == Format::Text {
+            self.screen.status(self.progress.status(Instant::now()).as_ref());
+        }
+    }
+
+    /// The gateway is another one: what streamed from the last one does not go on.
+    pub(super) fn lost(&mut self) {
+        self.screen.end();
+        self.progress.lost();
     }
 
     /// First of all: which session it is.
     pub(super) fn session(&mut self, accepted: &Accepted) {
-        self.root = Some(accepted.session_id.clone());
+        self.watch(&accepted.session_id);
         if self.format == Format::Json {
             terminal::print_json(&json!({
                 "type": "session",
@@ -99,12 +118,12 @@ impl Output {
     }
 
     /// Something worth knowing that is no event.
-    pub(super) fn note(&self, text: &str) {
-        terminal::say(&self.paint.dim(text));
+    pub(super) fn note(&mut self, text: &str) {
+        self.screen.line(&Line::dim(text));
     }
 
     /// Last of all: how it ended.
-    pub(super) fn run(&self, waited: &Waited, text: &str) {
+    pub(super) fn run(&mut self, waited: &Waited, text: &str) {
         match self.format {
             Format::Json => {
                 if let Some(error) = &waited.error {
@@ -113,23 +132,28 @@ impl Output {
                 terminal::print_json(&run_line(waited, text));
             }
             Format::Text => {
-                if !text.is_empty() {
+                self.screen.end();
+                if !text.is_empty() && !self.progress.has_said(text) {
                     terminal::print_answer(text);
                 }
                 if let Some(error) = &waited.error {
                     crate::failure::Failure { error: error.clone(), exit: 0 }.print();
                 }
+                self.footer(&waited.session_id);
             }
+        }
+    }
+
+    /// For somebody who looks on.
+    fn footer(&mut self, session: &SessionId) {
+        if std::io::stderr().is_terminal() {
+            let lines = show::footer(self.progress.used(), self.begun.elapsed(), session.as_str());
+            lines.iter().for_each(|line| self.screen.line(line));
         }
     }
 
     fn progress(&mut self, seen: &Seen) {
         match seen {
-            Seen::Entry { session_id, .. } => {
-                if let Some(entry) = seen.entry() {
-                    self.entry(session_id, &entry);
-                }
-            }
             Seen::Ask { session_id, to: Some(_), .. } => {
                 self.line(session_id, "? puts its plan to the session that started it");
             }
@@ -144,121 +168,17 @@ impl Output {
                     self.line(session_id, &line);
                 }
             }
-            Seen::Output { session_id, text, .. } if self.watched => {
-                let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-                for line in &lines[lines.len().saturating_sub(TAIL)..] {
-                    self.line(session_id, &format!("  | {}", one_line(line, 160)));
+            _ => {
+                for shown in self.progress.see(seen, Instant::now()) {
+                    self.screen.show(&shown);
                 }
             }
-            Seen::Retry { session_id, after_ms, message, .. } => {
-                let seconds = after_ms.div_ceil(1000);
-                self.line(session_id, &format!("… trying again in {seconds} s: {}", one_line(message, 160)));
-            }
-            Seen::Hook { session_id, event, command, error } => {
-                let (command, error) = (one_line(command, 60), one_line(error, 160));
-                self.line(session_id, &format!("! the hook `{command}` on {event} failed: {error}"));
-            }
-            Seen::Board { session_id, task } => {
-                let title = one_line(&task.title, 80);
-                self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
-            }
-            Seen::Delta { .. } | Seen::Output { .. } | Seen::Status { .. } | Seen::Resync {} | Seen::Unknown => {}
         }
     }
 
-    fn entry(&mut self, session: &SessionId, entry: &Entry) {
-        match entry {
-            Entry::Input(input) => {
-                let name = input.name.as_ref().unwrap_or(&input.agent);
-                self.agents.insert(session.clone(), name.clone());
-            }
-            Entry::Reply(reply) => {
-                reply.calls().for_each(|call| self.call(session, call));
-                match reply.finish {
-                    Finish::Length => {
-                        self.line(
-                            session,
-                            "! the answer is cut off: the model may say no more at once (`output` of the model)",
-                        );
-                    }
-                    Finish::ContentFilter => {
-                        self.line(session, "! the model's server cut the answer off: its filter objected");
-                    }
-                    Finish::Stop | Finish::ToolCalls | Finish::Unknown => {}
-                }
-            }
-            Entry::Waiting(waiting) => {
-                if let On::Run { session: child, .. } = &waiting.on {
-                    self.line(session, &format!("↳ waits for {child}"));
-                }
-            }
-            Entry::Result(result) => self.result(session, result),
-            Entry::Notice(notice) => self.line(session, &format!("! {}", one_line(&notice.text, 160))),
-            Entry::Compaction(compaction) => {
-                if compaction.state == CompactionState::Pending {
-                    self.line(session, "~ makes room in its context");
-                }
-            }
-            Entry::Todo(list) => self.todo(session, &list.items),
-            Entry::Undo(undone) if undone.refused.is_some() => {}
-            Entry::Undo(undone) if undone.redoes.is_some() => self.line(session, "~ what was undone is back"),
-            Entry::Undo(undone) => self.line(session, &format!("~ undone back to entry {}", undone.to)),
-            Entry::Started(_) | Entry::Ended(_) | Entry::Switch(_) | Entry::ToolsLoaded(_) => {}
-        }
-    }
-
-    /// How far it is, and what it works on.
-    fn todo(&self, session: &SessionId, items: &[Todo]) {
-        let left = items.iter().filter(|item| item.is_open()).count();
-        let now = items.iter().find(|item| item.status == TodoStatus::InProgress);
-        let now = now.map(|item| format!(": {}", one_line(&item.content, 80))).unwrap_or_default();
-        self.line(session, &format!("☐ {left} of {} left{now}", items.len()));
-    }
-
-    fn call(&mut self, session: &SessionId, call: &Call) {
-        let (words, at_its_end) = (show::call::words(call, &self.dir), show::call::is_told_at_its_end(call));
-        if !at_its_end {
-            self.line(session, &format!("• {words}"));
-        }
-        self.calls.insert(call.id.clone(), Told { tool: call.tool.clone(), words, at_its_end });
-    }
-
-    fn result(&mut self, session: &SessionId, result: &CallResult) {
-        let told = self.calls.remove(&result.call);
-        let word = match result.state {
-            State::Ok => return self.done(session, told.as_ref(), result),
-            State::Error => "failed",
-            State::Denied => "denied",
-            State::Interrupted => "interrupted",
-        };
-        let what = match &told {
-            Some(told) if told.at_its_end => told.words.clone(),
-            Some(told) => one_line(&told.tool, 60),
-            None => String::new(),
-        };
-        let line = Line::new(Style::Error, format!("✗ {what} {word}: {}", one_line(&result.output, 120)));
-        self.styled(session, line);
-    }
-
-    /// A call that is told when it is done.
-    fn done(&self, session: &SessionId, told: Option<&Told>, result: &CallResult) {
-        let Some(told) = told.filter(|told| told.at_its_end) else { return };
-        let changed = show::call::changed(result).map(|changed| format!(" {changed}")).unwrap_or_default();
-        self.line(session, &format!("• {}{changed}", told.words));
-    }
-
-    fn line(&self, session: &SessionId, text: &str) {
-        self.styled(session, Line::dim(text));
-    }
-
-    /// A line that says whose it is.
-    fn styled(&self, session: &SessionId, line: Line) {
-        let below = self.root.as_ref() != Some(session);
-        let line = match self.agents.get(session).filter(|_| below) {
-            Some(agent) => line.behind(Style::Dim, format!("  [{}] ", one_line(agent, 40))),
-            None => line,
-        };
-        terminal::say(&self.paint.line(&line));
+    fn line(&mut self, session: &SessionId, text: &str) {
+        let line = self.progress.of(session, Line::dim(text));
+        self.screen.line(&line);
     }
 }
 
@@ -281,6 +201,8 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
             json!({ "type": "entry", "sessionId": session_id, "seq": seq, "entry": entry })
         }
         Seen::Delta { session_id, text } => json!({ "type": "delta", "sessionId": session_id, "text": text }),
+        Seen::Reasoning { session_id, text } => json!({ "type": "reasoning", "sessionId": session_id, "text": text }),
+        Seen::Call { session_id, tool } => json!({ "type": "call", "sessionId": session_id, "tool": tool }),
         Seen::Ask { ask_id, session_id, agent, permission, patterns, rules, to } => json!({
             "type": "ask",
             "askId": ask_id,

@@ -47,6 +47,11 @@ impl Person {
         self.add(Open::Questions(ask, questions, Vec::new()));
     }
 
+    /// Whether something waits for their word.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     fn add(&mut self, open: Open) {
         self.open.push_back(open);
         if self.open.len() == 1 {

@@ -42,6 +42,9 @@ impl Growing {
         };
         let raw = raw.to_owned();
         let block = Self { kind, raw, start, text, signature: String::new(), citations: Vec::new() };
+        if let (Kind::ToolUse, Some(Value::String(tool))) = (kind, block.start.get("name")) {
+            seen(Delta::Call(tool.clone()));
+        }
         block.show(&block.text, seen);
         Some(block)
     }

@@ -102,10 +102,10 @@ impl Answer {
         }
         self.say(text(&said["refusal"]).unwrap_or_default(), seen);
         for call in said["tool_calls"].as_array().into_iter().flatten() {
-            self.take_call(call)?;
+            self.take_call(call, seen)?;
         }
         if said["function_call"].is_object() {
-            self.take_call(&serde_json::json!({ "index": 0, "function": said["function_call"] }))?;
+            self.take_call(&serde_json::json!({ "index": 0, "function": said["function_call"] }), seen)?;
         }
         match choice["finish_reason"].as_str() {
             None | Some("") => {}
@@ -145,7 +145,7 @@ impl Answer {
         seen(Delta::Reasoning(thought.to_owned()));
     }
 
-    fn take_call(&mut self, call: &Value) -> Result<(), Error> {
+    fn take_call(&mut self, call: &Value, seen: &mut dyn FnMut(Delta)) -> Result<(), Error> {
         let wire_id = text(&call["id"]);
         let name = text(&call["function"]["name"]);
         let slot = match self.find_call(call["index"].as_u64(), wire_id, name) {
@@ -153,7 +153,10 @@ impl Answer {
             None if self.calls.len() == MOST_CALLS => {
                 return Err(Error::Garbage(format!("more than {MOST_CALLS} tool calls in one answer")));
             }
-            None => self.open_call(call["index"].as_u64()),
+            None => {
+                name.iter().for_each(|name| seen(Delta::Call((*name).to_owned())));
+                self.open_call(call["index"].as_u64())
+            }
         };
         let Part::Call { id, tool, input } = &mut self.parts[self.calls[slot].part] else {
             unreachable!("a slot is made with its call");

@@ -58,7 +58,7 @@ impl reader::Answer for Answer {
         let delta = || event.delta.as_ref().and_then(Value::as_str).unwrap_or_default();
         match kind {
             "error" => return Err(complaint(data)),
-            "response.output_item.added" => self.item(index)?.begin(event.item),
+            "response.output_item.added" => self.item(index)?.begin(event.item, seen),
             "response.output_item.done" => self.item(index)?.end(event.item, seen),
             "response.output_text.delta" | "response.refusal.delta" => self.item(index)?.say(delta(), seen),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {

@@ -34,9 +34,12 @@ struct Whole {
 }
 
 impl Item {
-    pub(super) fn begin(&mut self, item: Option<&RawValue>) {
+    pub(super) fn begin(&mut self, item: Option<&RawValue>, seen: &mut dyn FnMut(Delta)) {
         if let Some(whole) = item.and_then(|item| serde_json::from_str::<Whole>(item.get()).ok()) {
             self.take(whole);
+            if self.kind == "function_call" {
+                seen(Delta::Call(self.name.clone()));
+            }
         }
     }
 
