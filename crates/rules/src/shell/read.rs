@@ -391,6 +391,8 @@ impl<'l> Reader<'l> {
             match child.kind() {
                 "file_descriptor" if self.text(child).bytes().all(|byte| byte.is_ascii_digit()) => {}
                 _ if !child.is_named() && sign.is_empty() => sign = child.kind(),
+                // `>3>t`: bash takes the number as part of the next redirection, and then misses the file of this one.
+                _ if !sign.ends_with('&') && self.is_descriptor(child) => return Err("a redirection without a file"),
                 _ if target.is_none() => target = Some(self.word(child)?),
                 _ => return Err("more than one target"),
             }
@@ -405,6 +407,11 @@ impl<'l> Reader<'l> {
             ">" | ">>" | "&>" | "&>>" | ">|" | ">&" => self.file(Kind::Edit, target),
             _ => Err("a redirection nobody can read"),
         }
+    }
+
+    fn is_descriptor(&self, node: Node) -> bool {
+        let next = self.line.as_bytes().get(node.end_byte());
+        matches!(next, Some(b'<' | b'>')) && self.text(node).bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// A file the shell opens by itself. After a `cd` it may be another one; `dirs` tells.

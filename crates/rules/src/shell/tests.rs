@@ -167,3 +167,17 @@ fn only_shell_lines_are_read() {
     let list = rules("allow webfetch https://example.org/*");
     assert_eq!(crate::evaluate("webfetch", "https://example.org/?a=1&b=2", &[&list]).action, Allow);
 }
+
+#[test]
+fn a_chain_of_wrappers_without_end_is_opaque() {
+    let chain = |length: usize| format!("{}rm x", "timeout 1 ".repeat(length));
+    assert_eq!(read(&chain(10)).opaque, None);
+    assert!(read(&chain(2_000)).opaque.is_some());
+}
+
+#[test]
+fn a_number_is_no_file_where_bash_takes_it_for_a_descriptor() {
+    assert!(read("echo a >3>t").opaque.is_some());
+    assert_eq!(does("echo a >&2>t"), ["> t", "echo a"]);
+    assert_eq!(does("echo a >3 >t"), ["> 3", "> t", "echo a"]);
+}

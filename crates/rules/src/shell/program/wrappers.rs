@@ -157,7 +157,7 @@ impl Reader<'_> {
             // A later option may take `-I` back, so there may be more at the end as well.
             inner.push(Word::hole(ITEM));
         }
-        self.command(&inner)
+        self.deeper(|reader| reader.command(&inner))
     }
 }
 
