@@ -118,16 +118,26 @@ pub(crate) fn main(name: Option<String>) -> anyhow::Result<()> {
     cargo(&["build", "--quiet", "--release", "--package", "convoke"])?;
     raise_file_limit();
     let bench = Bench { program: target().join("release/convoke") };
-    let mut rows = Vec::new();
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for figure in figures {
         eprintln!("{} ...", figure.names.join(", "));
-        let measured = (figure.measure)(&bench).with_context(|| format!("cannot measure `{}`", figure.names[0]))?;
+        let measured = match (figure.measure)(&bench) {
+            Ok(measured) => measured,
+            // The figures after it are worth having all the same.
+            Err(error) => {
+                eprintln!("  not measured: {error:#}");
+                missing.push(figure.names[0]);
+                continue;
+            }
+        };
         for row in measured.into_iter().filter(|row| row.name.contains(&wanted)) {
             eprintln!("  {row}");
             rows.push(row);
         }
     }
-    report::publish(&rows, &target().join("bench.json"))
+    report::publish(&rows, &target().join("bench.json"))?;
+    ensure!(missing.is_empty(), "not measured: {}; the output above says why", missing.join(", "));
+    Ok(())
 }
 
 impl Figure {
