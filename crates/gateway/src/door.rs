@@ -7,6 +7,7 @@ use crate::throttle::Throttle;
 use crate::tokens::Tokens;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
+use proto::methods::Scope;
 use proto::{Code, Error};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -47,6 +48,10 @@ impl Presented {
         self.throttle.attempt(here, Instant::now())?;
         let caller = self.tokens.caller(token).ok_or_else(held)?;
         self.throttle.forgive(here);
+        // Files of other homes can be read in a sandbox, that of their owner's token among them.
+        if caller.is_admin() || caller.require(Scope::Approve).is_ok() {
+            return Err(too_much());
+        }
         check_content(request)?;
         Ok(caller)
     }
@@ -55,6 +60,12 @@ impl Presented {
 fn held() -> Error {
     Error::new(Code::Unauthorized, "a command in a sandbox may not use a gateway without a token").hint(
         "run it outside of the sandbox, or send `Authorization: Bearer <token>`; `convoke token add NAME` makes one",
+    )
+}
+
+fn too_much() -> Error {
+    Error::new(Code::Denied, "a command in a sandbox may not use a token that has the scope `admin` or `approve`").hint(
+        "run it outside of the sandbox, or make a token with fewer scopes: `convoke token add NAME --scope write`",
     )
 }
 

@@ -76,6 +76,17 @@ fn a_sandboxed_command_is_not_let_in_by_its_own_gateway() {
     }
 }
 
+/// Asks the gateway at a socket for its sessions, with the token in a file.
+const LOOK_IN: &str = r#"python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+token = open(sys.argv[2]).read().strip()
+head = "POST /rpc/sessions.list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+s.sendall((head % token).encode())
+print(s.recv(4096).decode())
+'"#;
+
 #[test]
 fn a_sandboxed_command_is_not_let_in_by_the_gateway_of_another_home() {
     // Not below `/tmp`, which is another one in a sandbox.
@@ -83,11 +94,15 @@ fn a_sandboxed_command_is_not_let_in_by_the_gateway_of_another_home() {
     for backend in BACKENDS {
         let world = world(json!({}));
         let mut serve = Command::new(CONVOKE);
-        serve.args(["serve", "--no-tcp", "--json"]).env("CONVOKE_HOME", place.path()).env("HOME", place.path());
+        serve.args(["serve", "--json"]).env("CONVOKE_HOME", place.path()).env("HOME", place.path());
         let (mut other, ready) = ready(&mut serve);
         assert!(ready["socket"].as_str().unwrap().starts_with(place.path().to_str().unwrap()), "{ready}");
         let said = run(&world, backend, &format!("CONVOKE_HOME={} {CONVOKE} stop --force", place.path().display()));
         assert!(said.contains("may not use a gateway"), "{backend:?}: {said}");
+        // The token of its owner is a file that can be read there, like any other outside of one's own home.
+        let (socket, token) = (ready["socket"].as_str().unwrap(), ready["tokenFile"].as_str().unwrap());
+        let said = run(&world, backend, &format!("{} {socket} {token}", LOOK_IN));
+        assert!(said.contains(" 403 "), "{backend:?}: {said}");
         assert!(alive(&mut other));
         let mut stop = Command::new(CONVOKE);
         stop.args(["stop", "--force"]).env("CONVOKE_HOME", place.path()).env("HOME", place.path());
