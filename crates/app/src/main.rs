@@ -24,10 +24,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Every tool call starts these two: nothing may be set up before them.
+    // Every tool call starts some of these: nothing may be set up before them.
     match std::env::args_os().nth(1).as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("reaper") => return tools::process::reaper_main(),
         Some("runner") => return tools::process::runner_main(),
+        Some("hold") => return tools::process::hold_main(),
         _ => {}
     }
     let cli = match commands::Cli::try_parse() {

@@ -8,9 +8,10 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// For reading. Without waiting: a pipe that nobody writes to would hold it up for ever.
 pub fn open(path: &Path) -> io::Result<File> {
@@ -101,6 +102,24 @@ impl Folder {
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
+}
+
+/// Writes a file whole: a reader finds the old one or the new one. No symlink is followed, neither on the way nor at the
+/// end, and what somebody put there by the name that is written first is not opened.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let folder = Folder::open(folder)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut aside = name.to_owned();
+    aside.push(format!(".convoke-{}-{}", std::process::id(), now.as_nanos()));
+    let mut file = folder.create(&aside)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| folder.rename(&aside, name));
+    if written.is_err() {
+        let _ = folder.remove(&aside);
+    }
+    written
 }
 
 fn way_of(file: &File) -> String {

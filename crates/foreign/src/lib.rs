@@ -8,7 +8,7 @@ mod handle;
 mod plain;
 pub mod text;
 
-pub use handle::{Folder, look, open, pin};
+pub use handle::{Folder, look, open, pin, replace};
 pub use plain::{file, open_plain, read, read_link_within, read_text, read_within};
 
 /// The longest path that the kernel takes, with the NUL at its end (`PATH_MAX`). A longer one names nothing.

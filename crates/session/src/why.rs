@@ -128,13 +128,15 @@ impl Inquiry<'_> {
         let path = || one.then(|| files::resolve(pattern, self.inside.dir));
         let file =
             |purpose| path().map(|path| files::accesses(permission, &path, purpose, self.inside)).unwrap_or_default();
+        let by_name = || one.then(|| files::by_name(permission, pattern, self.inside.dir, self.inside)).flatten();
         match permission {
             shell::PERMISSION => tools::bash::accesses(pattern, self.inside.dir, self.inside, self.env),
             "edit" if path().is_some_and(|path| path.exists()) => {
-                path().map(|path| files::changes(&path, self.inside, Some(self.policy()))).unwrap_or_default()
+                let changes = path().map(|path| files::changes(&path, self.inside, Some(self.policy())));
+                changes.into_iter().flatten().chain(by_name()).collect()
             }
-            "edit" => file(Purpose::Write),
-            "read" | "list" => file(Purpose::Read),
+            "edit" => file(Purpose::Write).into_iter().chain(by_name()).collect(),
+            "read" | "list" => file(Purpose::Read).into_iter().chain(by_name()).collect(),
             "webfetch" => tools::webfetch::accesses(pattern),
             _ => Vec::new(),
         }

@@ -396,3 +396,43 @@ say: looked.
     world.play(&["plan"]);
     assert!(world.tree("fix").exists(), "whoever builds does");
 }
+
+/// What a hostile repository, or an agent in an earlier command, may have left below `.git`. `DIR` is a folder elsewhere and
+/// `FILE` a file in it.
+const LEFT: &[&str] = &[
+    "mkdir -p .git/logs/refs/heads/convoke; ln -s FILE .git/logs/refs/heads/convoke/fix",
+    "mkdir -p .git/logs/refs/heads; ln -s DIR .git/logs/refs/heads/convoke",
+    "rm -rf .git/logs/refs/heads; ln -s DIR .git/logs/refs/heads",
+    "ln -s DIR .git/refs/heads/convoke",
+    "ln -s DIR .git/worktrees",
+    "rm -rf .git/info; ln -s DIR .git/info",
+    "rm -f .git/info/exclude; ln -s FILE .git/info/exclude",
+    "ln -s FILE .git/info/exclude.convoke-new",
+    "ln -s FILE .git/commondir.convoke-new",
+    "ln -s FILE .git/convoke-worktrees.lock",
+    "ln -s DIR/new .git/convoke-worktrees.lock",
+    "mkfifo .git/convoke-worktrees.lock",
+    "ln -s FILE .git/packed-refs.lock",
+    "mv .git/HEAD DIR/../HEAD; ln -s DIR/../HEAD .git/HEAD",
+];
+
+#[test]
+fn links_in_a_repository_lead_the_gateway_nowhere() {
+    for left in LEFT {
+        let world = world_with(SCRIPT, json!({ "permission": "allow" }));
+        let outside = tempfile::tempdir().unwrap();
+        let (dir, file) = (outside.path().join("dir"), outside.path().join("dir/file"));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(&file, "precious\n").unwrap();
+        let script = left.replace("DIR", dir.to_str().unwrap()).replace("FILE", file.to_str().unwrap());
+        let mut sh = Command::new("sh");
+        assert!(sh.args(["-ec", &script]).current_dir(world.repo.path()).status().unwrap().success(), "{left}");
+        let _ = world.convoke(["run", "enter"]);
+        let _ = world.convoke(["run", "look"]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious\n", "{left}");
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "{left}");
+        assert!(!dir.join("new").exists(), "{left}");
+        // It still answers.
+        world.convoke(["ps", "--json"]).code(0);
+    }
+}

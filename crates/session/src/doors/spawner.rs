@@ -265,6 +265,9 @@ impl Inner {
             let why = format!("this session is isolated in a worktree, so nothing it starts works in `{cwd}`");
             return Err(Error::new(Code::Denied, why).hint("leave `cwd` out"));
         }
+        if order.reach.mode != tools::sandbox::Mode::Off {
+            check_named(parent, &cwd, order.policy)?;
+        }
         // Whoever works in the same project goes on in it; elsewhere, what is there decides, below the rules of this one.
         let above = Place::of(parent);
         let place = if cwd == parent.cwd {
@@ -444,6 +447,22 @@ fn with_attachments(prompt: &str, files: &[(String, String, String)], mount: Opt
 }
 
 /// The row of a new root session.
+/// A child's directory is open to its commands. Where a person was not asked about it, a rule has to name it: one for
+/// everything opens no directory to a session's own commands either.
+fn check_named(parent: &Session, cwd: &str, policy: &Policy) -> Result<(), Error> {
+    let (dir, above) = (Path::new(cwd), Place::of(parent));
+    if dir.starts_with(&parent.cwd) || dir.starts_with(&above.project) {
+        return Ok(());
+    }
+    let named = tools::sandbox::named(policy, &above.project);
+    let unasked = policy.judge("external_directory", &format!("{cwd}/*")).action == Action::Allow;
+    if !unasked || named.iter().any(|named| dir.starts_with(named)) {
+        return Ok(());
+    }
+    let why = format!("no rule names `{cwd}`, so nothing that this session starts works there");
+    Err(Error::new(Code::Denied, why).hint(format!("set `\"external_directory\": {{ \"{cwd}/*\": \"allow\" }}`")))
+}
+
 pub(crate) fn new_row(id: SessionId, key: &Key, agent: &str, cwd: String, grant: &Grant) -> Session {
     let at = now();
     Session {

@@ -72,12 +72,14 @@ impl Tool for ApplyPatch {
 
 /// What one file of a change asks for.
 fn accesses(change: &Change, path: &str, place: &Path, cx: &ToolCx) -> Vec<Access> {
-    match change {
+    let mut accesses = match change {
         Change::Update { path: of, .. } if of == path => files::changes(place, cx, cx.rules()),
         Change::Add { .. } | Change::Delete { .. } | Change::Update { .. } => {
             files::accesses("edit", place, Purpose::Write, cx)
         }
-    }
+    };
+    accesses.extend(files::by_name("edit", path, &cx.dir, cx));
+    accesses
 }
 
 /// Where each path that a patch names leads.

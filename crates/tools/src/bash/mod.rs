@@ -2,6 +2,7 @@
 
 mod prefix;
 mod reach;
+mod spread;
 #[cfg(test)]
 mod tests;
 

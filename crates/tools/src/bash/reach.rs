@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rules::shell::{self, Kind, Line, Want};
 
-use super::prefix;
+use super::{prefix, spread};
 use crate::Access;
 use crate::files::{self, Inside, Purpose};
 
@@ -25,7 +25,11 @@ pub fn accesses(command: &str, dir: &Path, inside: Inside<'_>, env: &[(String, S
         match want.kind {
             Kind::Command => add(Access::new("bash", &want.source).always(prefix::prefix(&want.source))),
             Kind::Opaque => add(Access::new("bash", &want.source).always(&want.source)),
-            Kind::Edit | Kind::Read => add(place.file(want)),
+            Kind::Edit | Kind::Read => {
+                add(place.file(want));
+                let named = (!want.open).then(|| files::by_name(want.permission(), &want.text, &place.dirs[0], inside));
+                named.flatten().into_iter().for_each(&mut add);
+            }
         }
     }
     for want in &line.wants {
@@ -67,7 +71,7 @@ impl Place<'_> {
             Kind::Read if !want.open => (vec![&want.text], Purpose::Read),
             Kind::Edit | Kind::Read | Kind::Opaque => return Vec::new(),
         };
-        let at = |word: &str| self.dirs.iter().map(|dir| self.resolve(word, dir)).collect::<Vec<_>>();
+        let at = |word: &str| self.dirs.iter().flat_map(|dir| self.spread(word, dir)).collect::<Vec<_>>();
         let paths = words.into_iter().flat_map(at).filter(|path| exists_somewhere(path));
         paths.filter_map(|path| files::outside(&path, purpose, self.inside)).collect()
     }
@@ -78,12 +82,24 @@ impl Place<'_> {
         writes.then(|| files::protected(&self.resolve(&want.text, &self.dirs[0]), self.inside.worktree)).flatten()
     }
 
+    /// All that a word with a pattern leads to. Links are followed after the pattern is, as the shell does.
+    fn spread(&self, word: &str, dir: &Path) -> Vec<PathBuf> {
+        spread::paths(&self.resolve(word, dir)).into_iter().map(|path| files::resolve(path, dir)).collect()
+    }
+
     fn resolve(&self, word: &str, dir: &Path) -> PathBuf {
-        match (word.strip_prefix('~'), self.home) {
-            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
-                files::resolve(format!("{home}{rest}"), dir)
-            }
-            _ => files::resolve(word, dir),
+        let Some((user, rest)) = word.strip_prefix('~').map(|word| word.split_at(word.find('/').unwrap_or(word.len())))
+        else {
+            return files::resolve(word, dir);
+        };
+        let home = match user {
+            "" => self.home.map(PathBuf::from),
+            "+" => Some(dir.to_owned()),
+            _ => nix::unistd::User::from_name(user).ok().flatten().map(|user| user.dir),
+        };
+        match home {
+            Some(home) => files::resolve(format!("{}{rest}", home.display()), dir),
+            None => files::resolve(word, dir),
         }
     }
 }

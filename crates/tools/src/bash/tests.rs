@@ -38,6 +38,14 @@ fn paths_that_lead_elsewhere_are_asked_for() {
     assert_eq!(asks("cd /etc && cat hosts"), ["bash cd /etc", "bash cat hosts", "external_directory /etc/*"]);
     assert_eq!(asks("grep --file=/etc/hosts x"), ["bash grep --file=/etc/hosts x", "external_directory /etc/*"]);
     assert_eq!(asks("cc -I/usr/include a.c"), ["bash cc -I/usr/include a.c", "external_directory /usr/include/*"]);
+    for line in
+        ["cat /et[c]/hosts", "cat /?tc/host*s", "cat /etc/hos*", "grep --file=/e*c/hosts x", "ls ~nobody/../etc"]
+    {
+        let asks = asks(line);
+        assert!(asks.contains(&"external_directory /etc/*".to_owned()), "{line}: {asks:?}");
+    }
+    assert_eq!(asks("sed -n '/no*such/p' src/a"), ["bash sed -n '/no*such/p' src/a"]);
+    assert_eq!(asks("ls ~+/src"), ["bash ls ~+/src"]);
     assert_eq!(asks("grep /no-such-thing/v1 src/a"), ["bash grep /no-such-thing/v1 src/a"]);
     assert_eq!(asks("ls src/a https://example.org/x 2>/dev/null"), ["bash ls src/a https://example.org/x"]);
 }

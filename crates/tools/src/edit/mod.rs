@@ -58,7 +58,9 @@ impl Tool for Edit {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        files::changes(&files::resolve(&args.file_path, &cx.dir), cx, cx.rules())
+        let mut accesses = files::changes(&files::resolve(&args.file_path, &cx.dir), cx, cx.rules());
+        accesses.extend(files::by_name("edit", &args.file_path, &cx.dir, cx));
+        accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {

@@ -11,7 +11,7 @@ mod text;
 pub(crate) use foreign::pin;
 pub use hands::Hands;
 pub(crate) use hands::blocking;
-pub use paths::{Inside, Purpose, accesses, changes, outside, protected, relative, resolve};
+pub use paths::{Inside, Purpose, accesses, below_name, by_name, changes, outside, protected, relative, resolve};
 pub(crate) use paths::{contents, found, is_text, missing, open, open_known, permitted, regular};
 pub(crate) use save::{Draft, missing_folders, remove, save, save_as};
 pub use seen::{Seen, Stamp, State};

@@ -87,6 +87,26 @@ pub fn outside<'a>(path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>)
     Some(Access::new("external_directory", &pattern).always(pattern))
 }
 
+/// The name by which a path was asked for, when it leads elsewhere by a symlink: rules may speak of either.
+pub fn by_name<'a>(permission: &str, path: &str, dir: &Path, inside: impl Into<Inside<'a>>) -> Option<Access> {
+    let mut named = PathBuf::new();
+    for part in dir.join(path).components() {
+        match part {
+            Component::ParentDir => _ = named.pop(),
+            Component::CurDir => {}
+            other => named.push(other),
+        }
+    }
+    let leads = resolve(path, dir);
+    (named != leads).then(|| Access::new(permission, relative(&named, inside.into().worktree)))
+}
+
+/// The same for all that is below a folder.
+pub fn below_name<'a>(permission: &str, path: &str, dir: &Path, inside: impl Into<Inside<'a>>) -> Option<Access> {
+    let Access { pattern, .. } = by_name(permission, path, dir, inside)?;
+    Some(Access::new(permission, format!("{pattern}/*")))
+}
+
 /// All that touching a resolved path asks for: the permission itself, and leave to go outside.
 pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Vec<Access> {
     let inside = inside.into();

@@ -43,8 +43,12 @@ pub(crate) struct Apart {
 
 impl Apart {
     pub(crate) fn new(git: &Git, site: &Site<'_>, which: Which) -> Result<Self, Error> {
-        let dir = std::env::temp_dir().join(format!("convoke-git-{}", proto::CallId::new()));
-        let made = Self { git: git.at(site.top), has_index: site.git_dir.join("index").exists(), dir };
+        let temporary = std::env::temp_dir();
+        let temporary = temporary.canonicalize().unwrap_or(temporary);
+        let dir = temporary.join(format!("convoke-git-{}", proto::CallId::new()));
+        let own = [site.top, site.git_dir].into_iter().filter(|_| which == Which::Own).map(Path::to_owned);
+        let git = git.at(site.top).writing(own.chain([dir.clone()]));
+        let made = Self { git, has_index: site.git_dir.join("index").exists(), dir };
         made.lay_out(site, which).map_err(|error| {
             let why = format!("cannot work on the files of `{}`: {error}", site.top.display());
             Error::new(Code::Unavailable, why).hint("look at the room on the disk of temporary files")

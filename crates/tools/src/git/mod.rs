@@ -16,7 +16,7 @@ mod harden;
 
 pub(crate) use apart::{Apart, Site, Which};
 
-use crate::process::{self, Command, Finished, Processes};
+use crate::process::{self, Command, Finished, NOT_STARTED, Processes};
 use proto::{Code, Error};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -40,13 +40,15 @@ pub struct Git {
     cancel: CancellationToken,
     dir: PathBuf,
     env: Vec<(String, String)>,
+    /// What it may change.
+    writable: Vec<PathBuf>,
 }
 
 impl Git {
     /// Git in a directory, with what of the settings there is harmless.
     pub async fn open(processes: Arc<dyn Processes>, cancel: CancellationToken, dir: &Path) -> Result<Self, Error> {
         let asking = harden::asking(processes.env());
-        let mut git = Self { processes, cancel, dir: dir.to_owned(), env: asking };
+        let mut git = Self { processes, cancel, dir: dir.to_owned(), env: asking, writable: Vec::new() };
         // Reading settings starts nothing. Outside of a repository this lists the user's own.
         let listed = git.read(&["config", "--null", "--list"]).await?;
         git.env = harden::environment(git.processes.env(), &listed);
@@ -62,6 +64,14 @@ impl Git {
     #[must_use]
     pub fn at(&self, dir: &Path) -> Self {
         Self { dir: dir.to_owned(), ..self.clone() }
+    }
+
+    /// With further places that it may change.
+    #[must_use]
+    pub(crate) fn writing(&self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut git = self.clone();
+        git.writable.extend(places);
+        git
     }
 
     /// With one more variable.
@@ -95,9 +105,10 @@ impl Git {
     }
 
     async fn call(&self, args: &[&str], timeout: Duration) -> Result<Finished, Error> {
+        let (program, words) = held(&*self.processes, &self.writable, args);
         let command = Command {
-            program: "git".into(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            program,
+            args: words,
             dir: self.dir.clone(),
             env: self.env.clone(),
             timeout,
@@ -109,6 +120,10 @@ impl Git {
             input: Some(String::new()),
         };
         let finished = self.processes.run(command, &self.cancel).await.map_err(|error| broken(&error))?;
+        if finished.code == Some(NOT_STARTED.into()) {
+            let reason = text(&finished.errors).trim().to_owned();
+            return Err(broken(&process::Error::Start { program: "git".into(), reason }));
+        }
         if finished.cancelled {
             return Err(Error::new(Code::Cancelled, "cancelled"));
         }
@@ -122,8 +137,11 @@ impl Git {
 
 /// Repositories inside of the one in `dir` that its index names: whoever asks about its state looks into them.
 pub(crate) async fn links(processes: &dyn Processes, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let args = ["ls-files", "--stage", "-z"];
-    let listed = bare(processes, dir, &args, String::new()).await?;
+    let listed = match bare(processes, dir, &["ls-files", "--stage", "-z"], String::new()).await {
+        // Whatever else git complains about, it complains to the user about as well, and looks into none.
+        Err(error) if error.code != Code::Timeout => return Ok(Vec::new()),
+        listed => listed?,
+    };
     let lines = listed.split(|byte| *byte == 0).filter(|line| line.starts_with(b"160000 "));
     let names = lines.filter_map(|line| line.iter().position(|byte| *byte == b'\t').map(|at| &line[at + 1..]));
     Ok(names.map(|name| dir.join(std::ffi::OsStr::from_bytes(name))).collect())
@@ -135,11 +153,20 @@ pub(crate) async fn list_settings(processes: &dyn Processes, text: &str) -> Resu
     bare(processes, Path::new("/"), &args, text.to_owned()).await.map(|listed| self::text(&listed))
 }
 
+/// How git is started, so that it changes nothing but these places: a repository's links lead it anywhere.
+fn held(processes: &dyn Processes, writable: &[PathBuf], args: &[&str]) -> (String, Vec<String>) {
+    match processes.holder() {
+        Some(holder) => (holder.display().to_string(), process::arguments_held(writable, "git", args)),
+        None => ("git".into(), args.iter().map(|arg| (*arg).to_owned()).collect()),
+    }
+}
+
 /// One question that starts nothing.
 async fn bare(processes: &dyn Processes, dir: &Path, args: &[&str], input: String) -> Result<Vec<u8>, Error> {
+    let (program, words) = held(processes, &[], args);
     let command = Command {
-        program: "git".into(),
-        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        program,
+        args: words,
         dir: dir.to_owned(),
         env: harden::looking(processes.env()),
         timeout: QUESTION,
@@ -152,6 +179,10 @@ async fn bare(processes: &dyn Processes, dir: &Path, args: &[&str], input: Strin
     let finished = processes.run(command, &CancellationToken::new()).await.map_err(|error| broken(&error))?;
     match finished.code {
         Some(0) if !finished.truncated => Ok(finished.output),
+        _ if finished.truncated || finished.timed_out => {
+            let why = format!("`{}` has more to say than fits, or takes too long", shown(args));
+            Err(Error::new(Code::Timeout, why))
+        }
         _ => answer(args, finished).map(String::into_bytes),
     }
 }

@@ -67,6 +67,9 @@ impl Tool for Grep {
         let root = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
         let mut accesses = vec![Access::new("grep", &args.pattern)];
         accesses.extend(files::outside(&root, Purpose::Read, cx));
+        let named = args.path.as_deref().unwrap_or(".");
+        accesses.extend(files::by_name("read", named, &cx.dir, cx));
+        accesses.extend(files::below_name("read", named, &cx.dir, cx));
         accesses
     }
 

@@ -44,8 +44,10 @@ impl Tool for List {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        let path = files::resolve(args.path.as_deref().unwrap_or("."), &cx.dir);
-        files::accesses("list", &path, Purpose::Read, cx)
+        let named = args.path.as_deref().unwrap_or(".");
+        let mut accesses = files::accesses("list", &files::resolve(named, &cx.dir), Purpose::Read, cx);
+        accesses.extend(files::by_name("list", named, &cx.dir, cx));
+        accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {

@@ -1,5 +1,6 @@
 //! Sandboxes that are warm: each is a reaper inside of one, for a session and what it is kept in.
 
+use super::fresh::Kept;
 use super::link::{Link, Start};
 use super::links::Links;
 use super::{Command, Error};
@@ -85,12 +86,13 @@ pub(super) enum Way {
     Inside(Entered),
 }
 
-/// The repositories inside of a worktree that the user's git looks into, before a command.
+/// What was known about repositories before a command: see [`sandbox::Ground`].
 pub(super) struct Before {
-    /// Where there was none.
-    pub(super) fresh: Vec<PathBuf>,
-    /// Those that its index named.
-    pub(super) nested: Vec<PathBuf>,
+    pub(super) sites: Vec<PathBuf>,
+    pub(super) guarded: Vec<PathBuf>,
+    pub(super) settled: Vec<PathBuf>,
+    /// Where what is guarded can be changed all the same.
+    pub(super) kept: Vec<Kept>,
 }
 
 pub(super) struct Entered {
@@ -173,7 +175,16 @@ impl Sandboxes {
                     return Ok(Way::Inside(self.entered(
                         confine,
                         &backend,
-                        Before { fresh: ground.fresh, nested },
+                        Before {
+                            kept: if by.keeps {
+                                Vec::new()
+                            } else {
+                                ground.guarded.iter().map(|dir| Kept::of(dir)).collect()
+                            },
+                            sites: ground.sites,
+                            guarded: ground.guarded,
+                            settled: ground.settled,
+                        },
                         notice,
                         whole,
                     )));

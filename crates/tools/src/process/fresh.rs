@@ -1,13 +1,18 @@
 //! Repositories that came into being while a command ran. What decides which programs git runs in them could not be kept
 //! as it was, since it was not there: so it is looked at once the command has ended, and what would run something when the
-//! user's git comes by is taken out.
+//! user's git comes by is taken out. This holds for every repository that the user's git would use where the session works
+//! and that was not guarded all the time.
 
 use super::Processes;
+use super::confined::Before;
 use crate::git;
-use crate::sandbox::{is_repository, modules};
+use crate::sandbox::{self, Site, modules};
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The largest settings that are read; others are put aside.
 const MOST_SETTINGS: u64 = 256 << 10;
@@ -55,44 +60,102 @@ fn is_harmless(key: &str) -> bool {
     HARMLESS.contains(&key) || HARMLESS_IN.iter().any(listed)
 }
 
-/// Takes out of the repositories at these places what would run something. What was done, as sentences.
-pub(super) async fn disarm(processes: &dyn Processes, root: &Path, places: &[PathBuf]) -> Vec<String> {
+/// Takes out of repositories what would run something. What was done, as sentences.
+pub(super) async fn disarm(processes: &dyn Processes, before: &Before, nested: &[PathBuf]) -> Vec<String> {
     let mut told = Vec::new();
+    let open = |path: &Path| before.sites.iter().any(|site| path.starts_with(site));
     // Nothing is touched through a link: what it leads to is not the command's.
-    let own = |place: &&PathBuf| place.starts_with(root) && place.canonicalize().is_ok_and(|real| real == **place);
-    for place in places.iter().filter(own) {
-        for dir in repositories(place, root, &mut told) {
+    let own = |place: &&PathBuf| open(place) && place.canonicalize().is_ok_and(|real| real == **place);
+    for place in before.sites.iter().chain(nested).filter(own) {
+        let dir = match sandbox::site(place) {
+            Site::Nothing | Site::Led { to: None, .. } => continue,
+            Site::Dir(dir) => dir,
+            Site::Led { link, .. } if before.settled.contains(&link) => continue,
+            Site::Led { to: Some(dir), .. } if open(&dir) => dir,
+            Site::Led { link, .. } | Site::Odd(link) => {
+                put_aside(&link, &mut told);
+                continue;
+            }
+        };
+        let inner = modules(&dir).unwrap_or_default();
+        for dir in std::iter::once(dir).chain(inner).filter(|dir| !before.guarded.contains(dir)) {
             disarm_one(processes, &dir, &mut told).await;
         }
+    }
+    for kept in &before.kept {
+        restore(processes, kept, &mut told).await;
     }
     told
 }
 
-/// The directories of git that one looks into at a place, with those of submodules.
-fn repositories(place: &Path, root: &Path, told: &mut Vec<String>) -> Vec<PathBuf> {
-    let link = place.join(".git");
-    let dir = match fs::symlink_metadata(&link) {
-        Err(_) => Some(place.to_owned()).filter(|place| is_repository(place)),
-        Ok(found) if found.is_dir() => Some(link),
-        Ok(found) if found.is_file() => led(&link).filter(|dir| dir.starts_with(root)),
-        Ok(_) => {
-            put_aside(&link, told);
-            None
-        }
-    };
-    let Some(dir) = dir else { return Vec::new() };
-    let inner = modules(&dir).unwrap_or_default();
-    std::iter::once(dir).chain(inner).collect()
+/// What decided what git runs in a repository before a command that could not be kept from changing it.
+pub(super) struct Kept {
+    dir: PathBuf,
+    settings: Option<Vec<u8>>,
+    hooks: Vec<Hook>,
+    others: Vec<&'static str>,
 }
 
-fn led(link: &Path) -> Option<PathBuf> {
-    let text = read(link)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
-    link.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+/// Files of one directory of git that add to its settings.
+const OTHERS: [&str; 2] = ["commondir", "config.worktree"];
+
+impl Kept {
+    pub(super) fn of(dir: &Path) -> Self {
+        let there = |name: &&str| dir.join(name).symlink_metadata().is_ok();
+        let others = OTHERS.into_iter().filter(there).collect();
+        Self { settings: read(&dir.join("config")), hooks: hooks(dir), others, dir: dir.to_owned() }
+    }
+}
+
+/// Its name, and what tells that it was changed: nobody can set the time of that.
+type Hook = (OsString, Option<(u64, i64, i64)>);
+
+fn hooks(dir: &Path) -> Vec<Hook> {
+    let entries = fs::read_dir(dir.join("hooks")).into_iter().flatten().flatten().take(MOST_HOOKS);
+    let stamp = |found: fs::Metadata| (found.ino(), found.ctime(), found.ctime_nsec());
+    let hook = |entry: fs::DirEntry| (entry.file_name(), entry.metadata().ok().map(stamp));
+    let mut hooks: Vec<_> = entries.map(hook).collect();
+    hooks.sort_by(|one, other| one.0.cmp(&other.0));
+    hooks
+}
+
+/// Far more than git knows.
+const MOST_HOOKS: usize = 1_000;
+
+/// Takes back what a command added to a repository that was there before, if that would run something.
+async fn restore(processes: &dyn Processes, kept: &Kept, told: &mut Vec<String>) {
+    for name in OTHERS.into_iter().filter(|name| !kept.others.contains(name)) {
+        put_aside(&kept.dir.join(name), told);
+    }
+    if hooks(&kept.dir) != kept.hooks {
+        put_aside(&kept.dir.join("hooks"), told);
+    }
+    let path = kept.dir.join("config");
+    let now = read(&path);
+    if now == kept.settings || !adds_programs(processes, kept.settings.as_deref(), now.as_deref()).await {
+        return;
+    }
+    if put_aside(&path, told)
+        && let Some(settings) = &kept.settings
+        && let Err(error) =
+            fs::File::create_new(&path).and_then(|mut file| std::io::Write::write_all(&mut file, settings))
+    {
+        told.push(format!("`{}` could not be written as it was: {error}", path.display()));
+    }
+}
+
+/// Whether settings say something that could run a program, and did not before.
+async fn adds_programs(processes: &dyn Processes, before: Option<&[u8]>, now: Option<&[u8]>) -> bool {
+    let Some(now) = now else { return true };
+    let Ok(now) = git::list_settings(processes, &String::from_utf8_lossy(now)).await else { return true };
+    let before = String::from_utf8_lossy(before.unwrap_or_default());
+    let before = git::list_settings(processes, &before).await.unwrap_or_default();
+    let mut added = now.split('\0').filter(|line| !line.is_empty() && !before.split('\0').any(|known| known == *line));
+    added.any(|line| !is_harmless(line.split('\n').next().unwrap_or(line)))
 }
 
 async fn disarm_one(processes: &dyn Processes, dir: &Path, told: &mut Vec<String>) {
-    for name in ["commondir", "config.worktree"] {
+    for name in OTHERS {
         put_aside(&dir.join(name), told);
     }
     let hooks = dir.join("hooks");
@@ -101,9 +164,13 @@ async fn disarm_one(processes: &dyn Processes, dir: &Path, told: &mut Vec<String
         put_aside(&hooks, told);
     }
     let path = dir.join("config");
-    let Some(text) = read(&path) else { return put_aside(&path, told) };
+    let Some(text) = read(&path) else {
+        put_aside(&path, told);
+        return;
+    };
     let Ok(listed) = git::list_settings(processes, &String::from_utf8_lossy(&text)).await else {
-        return put_aside(&path, told);
+        put_aside(&path, told);
+        return;
     };
     let pairs = listed.split('\0').filter(|line| !line.is_empty());
     let pairs = pairs.map(|line| line.split_once('\n').unwrap_or((line, "true")));
@@ -111,7 +178,11 @@ async fn disarm_one(processes: &dyn Processes, dir: &Path, told: &mut Vec<String
     if others.is_empty() {
         return;
     }
-    put_aside(&path, &mut Vec::new());
+    let mut moved = Vec::new();
+    if !put_aside(&path, &mut moved) {
+        told.append(&mut moved);
+        return;
+    }
     let keys: Vec<&str> = others.iter().map(|(key, _)| *key).collect();
     let written = fs::File::create_new(&path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, settings(&harmless).as_bytes()));
@@ -145,17 +216,33 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Gives it a name that git does not know, if it is there. Nothing is lost, and no link is followed.
-fn put_aside(path: &Path, told: &mut Vec<String>) {
+pub(super) fn put_aside(path: &Path, told: &mut Vec<String>) -> bool {
     if path.symlink_metadata().is_err() {
-        return;
+        return true;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let numbers = std::iter::once(String::new()).chain((1..100).map(|n: u32| n.to_string()));
-    let mut names = numbers.map(|number| path.with_file_name(format!("{name}.disabled{number}")));
-    let Some(aside) = names.find(|aside| aside.symlink_metadata().is_err()) else { return };
-    if fs::rename(path, &aside).is_ok() {
-        told.push(format!("`{}` is now `{}`: git would run what it names", path.display(), aside.display()));
+    let mut aside = path.with_file_name(format!("{name}.disabled"));
+    if aside.symlink_metadata().is_ok() {
+        // The other names must not run out, nor be taken beforehand.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        aside = path.with_file_name(format!("{name}.disabled-{}", now.as_nanos()));
     }
+    let renamed = fs::rename(path, &aside).or_else(|_| {
+        // A folder that the command closed.
+        open_folder(path.parent().unwrap_or(path))?;
+        fs::rename(path, &aside)
+    });
+    told.push(match &renamed {
+        Ok(()) => format!("`{}` is now `{}`: git would run what it names", path.display(), aside.display()),
+        Err(error) => {
+            format!("`{}` names what git would run and could not be put aside ({error}): remove it", path.display())
+        }
+    });
+    renamed.is_ok()
+}
+
+fn open_folder(folder: &Path) -> std::io::Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }
 
 #[cfg(test)]

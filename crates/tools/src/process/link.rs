@@ -117,7 +117,14 @@ impl Reaper {
             return Err(Error::Refused { program: command.program.clone(), reason });
         };
         let nested = match confine.reach.mode {
-            Mode::Workspace => sandboxes.links.of(self, &confine.worktree).await,
+            Mode::Workspace => sandboxes.links.of(self, &confine.worktree).await.map_err(|unlisted| {
+                let place = unlisted.index.display();
+                let reason = format!(
+                    "which repositories `{place}` names cannot be told, and so not protected: {}",
+                    unlisted.why
+                );
+                Error::Refused { program: command.program.clone(), reason }
+            })?,
             Mode::ReadOnly | Mode::Off => Vec::new(),
         };
         sandboxes.enter(command, confine, nested, &self.beginning()).await
@@ -129,10 +136,15 @@ impl Reaper {
         if confine.reach.mode != Mode::Workspace {
             return None;
         }
-        let mut places = before.fresh.clone();
-        let links = self.sandboxes.as_ref()?.links.of(self, &confine.worktree).await;
-        places.extend(links.into_iter().filter(|link| !before.nested.contains(link)));
-        let told = fresh::disarm(self, &confine.worktree, &places).await;
+        let mut told = Vec::new();
+        let nested = match self.sandboxes.as_ref()?.links.of(self, &confine.worktree).await {
+            Ok(nested) => nested,
+            Err(unlisted) => {
+                fresh::put_aside(&unlisted.index, &mut told);
+                Vec::new()
+            }
+        };
+        told.extend(fresh::disarm(self, before, &nested).await);
         (!told.is_empty()).then(|| told.join("; "))
     }
 
@@ -216,6 +228,10 @@ impl Processes for Reaper {
         if let Some(sandboxes) = &self.sandboxes {
             sandboxes.end_idle(|room| room.session == *session);
         }
+    }
+
+    fn holder(&self) -> Option<&Path> {
+        Some(&self.exe)
     }
 
     fn env(&self) -> &[(String, String)] {

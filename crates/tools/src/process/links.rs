@@ -12,7 +12,14 @@ use std::sync::{Mutex, PoisonError};
 /// The most worktrees that are kept in mind.
 const MOST_KNOWN: usize = 64;
 /// The most repositories of one worktree whose index is read.
-const MOST_ASKED: usize = 200;
+const MOST_ASKED: usize = 1_000;
+
+/// An index that cannot be listed: what it names is not known.
+#[derive(Debug)]
+pub(super) struct Unlisted {
+    pub(super) index: PathBuf,
+    pub(super) why: String,
+}
 
 /// Which file an index is, and when it was changed.
 type Stamp = Option<(u64, u64, i64, i64)>;
@@ -33,23 +40,27 @@ fn stamp(path: &Path) -> Stamp {
 }
 
 impl Links {
-    pub(super) async fn of(&self, processes: &dyn Processes, worktree: &Path) -> Vec<PathBuf> {
+    pub(super) async fn of(&self, processes: &dyn Processes, worktree: &Path) -> Result<Vec<PathBuf>, Unlisted> {
         if let Some(known) = self.known(worktree) {
-            return known;
+            return Ok(known);
         }
         let (mut read, mut links, mut places) = (Vec::new(), Vec::new(), vec![worktree.to_owned()]);
-        while let Some(place) = places.pop().filter(|_| read.len() < MOST_ASKED) {
+        while let Some(place) = places.pop() {
             // Before it is read: what changes meanwhile is read again.
             let Some(index) = index_of(&place) else {
                 read.push((place.join(".git"), None));
                 continue;
             };
+            if read.len() >= MOST_ASKED {
+                return Err(Unlisted { index, why: format!("there are more than {MOST_ASKED} repositories inside") });
+            }
             let before = stamp(&index);
-            read.push((index, before));
+            read.push((index.clone(), before));
             if before.is_none() {
                 continue;
             }
-            let found = git::links(processes, &place).await.unwrap_or_default();
+            let found = git::links(processes, &place).await;
+            let found = found.map_err(|error| Unlisted { index, why: error.message })?;
             places.extend(found.iter().filter(|link| link.starts_with(worktree)).cloned());
             links.extend(found);
         }
@@ -59,7 +70,7 @@ impl Links {
             all.remove(0);
         }
         all.push(Known { worktree: worktree.to_owned(), read, links: links.clone() });
-        links
+        Ok(links)
     }
 
     fn known(&self, worktree: &Path) -> Option<Vec<PathBuf>> {

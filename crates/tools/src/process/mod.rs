@@ -24,6 +24,7 @@ mod collect;
 mod confined;
 mod env;
 mod fresh;
+mod hold;
 mod left;
 mod link;
 mod links;
@@ -34,6 +35,8 @@ mod tree;
 mod wire;
 
 pub use env::{clean_env, shell};
+pub use hold::hold_main;
+pub(crate) use hold::{NOT_STARTED, arguments as arguments_held};
 pub use left::Mark;
 pub use link::Reaper;
 pub use live::{Glimpse, Live};
@@ -58,6 +61,11 @@ pub trait Processes: Send + Sync {
 
     /// A session has nothing to run for now: what is kept warm for it goes, unless something runs in it.
     fn rest(&self, _: &proto::SessionId) {}
+
+    /// The program that answers to [`hold_main`], where there is one.
+    fn holder(&self) -> Option<&Path> {
+        None
+    }
 
     /// The cleaned environment to start commands with.
     fn env(&self) -> &[(String, String)] {

@@ -54,7 +54,9 @@ impl Tool for Read {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        files::accesses("read", &files::resolve(&args.file_path, &cx.dir), Purpose::Read, cx)
+        let mut accesses = files::accesses("read", &files::resolve(&args.file_path, &cx.dir), Purpose::Read, cx);
+        accesses.extend(files::by_name("read", &args.file_path, &cx.dir, cx));
+        accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {

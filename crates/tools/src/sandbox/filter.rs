@@ -2,13 +2,13 @@
 //! keeps it for everything that is started, and with it nobody gains privileges by starting something.
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn apply(_: bool, _: bool) -> Result<(), String> {
+pub(super) fn apply(_: bool) -> Result<(), String> {
     Err("there is no filter of system calls on this system".into())
 }
 
 #[cfg(target_os = "linux")]
-pub(super) fn apply(network: bool, looks: bool) -> Result<(), String> {
-    linux::apply(network, looks)
+pub(super) fn apply(network: bool) -> Result<(), String> {
+    linux::apply(network)
 }
 
 #[cfg(target_os = "linux")]
@@ -141,14 +141,14 @@ mod linux {
         Ok(())
     }
 
-    pub(super) fn apply(network: bool, looks: bool) -> Result<(), String> {
+    pub(super) fn apply(network: bool) -> Result<(), String> {
         // What they are asked for is behind a pointer, where a filter cannot look: programs then use `clone` and `openat`.
         let hidden = Rules::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
         install(hidden, libc::ENOSYS)?;
-        install(rules(network, looks).map_err(|error| error.to_string())?, libc::EPERM)
+        install(rules(network).map_err(|error| error.to_string())?, libc::EPERM)
     }
 
-    fn rules(network: bool, looks: bool) -> Result<Rules, seccompiler::BackendError> {
+    fn rules(network: bool) -> Result<Rules, seccompiler::BackendError> {
         let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
         let flag = |flag: i32| {
             let bit = u64::from(flag.cast_unsigned());
@@ -159,15 +159,17 @@ mod linux {
         rules.insert(libc::SYS_ioctl, vec![one(1, SeccompCmpOp::Eq, libc::TIOCSTI)?]);
         privileged_files(&mut rules)?;
         if !network {
+            // A socket with a path leads to a service of the user wherever that lies, or to a command that was started
+            // before and may write. Pairs that are connected from the beginning lead nowhere; those that take an address
+            // with each message do, and the kernel makes such ones of raw ones as well.
             let foreign = one(0, SeccompCmpOp::Ne, u64::from(libc::AF_UNIX.cast_unsigned()))?;
-            let mut refused = vec![foreign];
-            if looks {
-                // A socket in the workspace may lead to a command that was started before and may write.
-                let kind = SeccompCmpOp::MaskedEq(0xf);
-                refused.push(one(1, kind, u64::from(libc::SOCK_DGRAM.cast_unsigned()))?);
-                rules.insert(libc::SYS_connect, Vec::new());
-            }
-            rules.insert(libc::SYS_socket, refused);
+            let kinds = || {
+                let kind = |kind: i32| one(1, SeccompCmpOp::MaskedEq(0xf), u64::from(kind.cast_unsigned()));
+                [libc::SOCK_DGRAM, libc::SOCK_RAW].into_iter().map(kind).collect::<Result<Vec<_>, _>>()
+            };
+            rules.insert(libc::SYS_socket, [vec![foreign], kinds()?].concat());
+            rules.insert(libc::SYS_socketpair, kinds()?);
+            rules.insert(libc::SYS_connect, Vec::new());
         }
         #[cfg(target_arch = "x86_64")]
         {

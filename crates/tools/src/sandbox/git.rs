@@ -40,7 +40,7 @@ impl Git {
     /// write, must not open a directory elsewhere.
     fn led(link: &Path) -> Option<Self> {
         let root = link.parent()?;
-        let own = root.join(line_of(link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+        let own = led(link)?;
         if own.starts_with(root) {
             return Some(Self::Within { dir: own, link: Some(link.to_owned()) });
         }
@@ -65,10 +65,12 @@ impl Git {
             Self::Within { dir, link } => {
                 guard(lay, &dir)?;
                 guard_modules(lay, &dir)?;
-                lay.keep([dir.join("worktrees")].into_iter().chain(link));
+                lay.fix(dir.join("worktrees"))?;
+                lay.keep(link);
                 lay.ground.writable.push(dir);
             }
             Self::Linked { link, own, common } => {
+                lay.ground.settled.push(link.clone());
                 lay.keep([link, own.join(COMMON), own.join("gitdir")]);
                 if let Some(settings) = own_settings(&common, &own) {
                     lay.fix(settings)?;
@@ -85,10 +87,12 @@ impl Git {
                 }
                 lay.ground.writable.push(own);
             }
-            Self::Elsewhere { link } => match link.is_symlink() {
-                true => lay.fix(link)?,
-                false => lay.keep([link]),
-            },
+            Self::Elsewhere { link } if link.is_symlink() => lay.fix(link)?,
+            Self::Elsewhere { link } => {
+                // One that leads nowhere yet may lead to something that a command makes.
+                lay.ground.settled.extend(led(&link).map(|_| link.clone()));
+                lay.keep([link]);
+            }
         }
         Ok(())
     }
@@ -103,6 +107,11 @@ const MOST_OF_MODULES: usize = 1_000;
 
 /// Whatever decides which programs git runs in one of its directories.
 fn guard(lay: &mut Laying<'_>, dir: &Path) -> Result<(), String> {
+    if lay.ground.guarded.iter().any(|guarded| guarded == dir) {
+        return Ok(());
+    }
+    lay.ground.guarded.push(dir.to_owned());
+    included(lay, &dir.join("config"));
     for name in ["hooks", "config", COMMON] {
         lay.fix(dir.join(name))?;
     }
@@ -142,41 +151,100 @@ pub(crate) fn modules(dir: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// A repository inside of a worktree, which the user's git looks into: it can be worked with, and stays where it is.
-pub(super) fn nested(place: &Path, root: &Path, lay: &mut Laying<'_>) -> Result<(), String> {
+/// Which directory git uses at a place, as far as it can tell.
+pub(crate) enum Site {
+    /// It looks further up.
+    Nothing,
+    Dir(PathBuf),
+    /// The file leads to this directory, if it is there.
+    Led {
+        link: PathBuf,
+        to: Option<PathBuf>,
+    },
+    /// Neither a folder nor a file.
+    Odd(PathBuf),
+}
+
+pub(crate) fn site(place: &Path) -> Site {
+    let link = place.join(".git");
+    match fs::symlink_metadata(&link) {
+        Err(_) if may_be_repository(place) => Site::Dir(place.to_owned()),
+        Err(_) => Site::Nothing,
+        Ok(found) if found.is_dir() => Site::Dir(link),
+        Ok(found) if found.is_file() => Site::Led { to: led(&link), link },
+        Ok(_) => Site::Odd(link),
+    }
+}
+
+/// Where such a file leads.
+fn led(link: &Path) -> Option<PathBuf> {
+    link.parent()?.join(line_of(link)?.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
+}
+
+/// A repository that the user's git looks into, beside that of the worktree: it can be worked with, and stays where it is.
+pub(super) fn other(place: &Path, root: &Path, lay: &mut Laying<'_>) -> Result<(), String> {
     // Git looks into none behind a link.
     if place.canonicalize().is_ok_and(|real| real != place) {
         return Ok(());
     }
-    let link = place.join(".git");
-    let dir = match fs::symlink_metadata(&link) {
-        Ok(found) if found.is_dir() => Some(link.clone()),
-        Ok(found) if found.is_file() => {
-            let dir =
-                line_of(&link).and_then(|line| place.join(line.strip_prefix("gitdir:")?.trim()).canonicalize().ok());
+    let dir = match site(place) {
+        Site::Nothing => return Ok(()),
+        Site::Odd(link) => return lay.fix(link),
+        Site::Dir(dir) => Some(dir),
+        Site::Led { link, to } => {
+            let dir = to.clone().filter(|dir| dir.starts_with(root));
+            lay.ground.settled.extend(to.filter(|_| dir.is_none()).map(|_| link.clone()));
             lay.keep([link]);
-            // Those of submodules are looked after already.
-            dir.filter(|dir| dir.starts_with(root) && !dir.starts_with(root.join(".git")))
-        }
-        Ok(_) => return lay.fix(link),
-        Err(_) => {
-            lay.ground.fresh.push(place.to_owned());
-            return Ok(());
+            dir
         }
     };
     let held = place.ancestors().take_while(|above| *above != root && above.starts_with(root));
     lay.ground.writable.extend(held.map(Path::to_owned));
-    if let Some(dir) = dir {
+    let open = |dir: &PathBuf| !lay.ground.guarded.contains(dir);
+    if let Some(dir) = dir.filter(open) {
         guard(lay, &dir)?;
         guard_modules(lay, &dir)?;
+        lay.fix(dir.join("worktrees"))?;
         lay.ground.writable.push(dir);
     }
     Ok(())
 }
 
-/// Whether git would take this for one of its directories.
+/// Files that settings include: they are settings as well, wherever in the workspace they are.
+fn included(lay: &mut Laying<'_>, settings: &Path) {
+    let mut left = vec![settings.to_owned()];
+    for _ in 0..MOST_INCLUDED {
+        let Some(file) = left.pop() else { return };
+        let Some((folder, text)) = file.parent().zip(text_of(&file, MOST_SETTINGS)) else { continue };
+        let paths = text.lines().filter_map(|line| line.split_once('=')).filter(|(key, _)| is_path(key));
+        let paths = paths
+            .map(|(_, value)| folder.join(value.split(['#', ';']).next().unwrap_or(value).trim().trim_matches('"')));
+        let real: Vec<PathBuf> =
+            paths.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_file()).collect();
+        lay.keep(real.iter().cloned());
+        left.extend(real);
+    }
+}
+
+/// Settings that are looked through for others they include.
+const MOST_INCLUDED: usize = 20;
+
+/// `path` is what an `[include]` says; a section may stand on the same line.
+fn is_path(key: &str) -> bool {
+    let key = key.rsplit(']').next().unwrap_or(key).trim();
+    key.eq_ignore_ascii_case("path")
+}
+
+/// Whether this is one of git's directories, made as git makes them.
 pub(crate) fn is_repository(dir: &Path) -> bool {
     is_plain(&dir.join("HEAD")) && ["objects", "refs"].iter().all(|name| dir.join(name).is_dir())
+}
+
+/// Whether git could take this for one of its directories: `HEAD` may be a link, and the rest may be anything that is
+/// there, or elsewhere.
+pub(crate) fn may_be_repository(dir: &Path) -> bool {
+    let has = |name: &str| dir.join(name).symlink_metadata().is_ok();
+    has("HEAD") && (has(COMMON) || has("objects") && has("refs"))
 }
 
 /// Where the index of a working tree is.

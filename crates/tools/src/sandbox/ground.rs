@@ -1,12 +1,13 @@
 //! What there is on disk that a sandbox has to leave open, keep as it is, or put away: looked at before each command,
 //! since a path that comes or goes makes another sandbox necessary.
 
-use super::git::{COMMON, Git, How, is_plain, is_repository, nested};
+use super::git::{self, COMMON, Git, How, is_plain};
 use super::{Confine, Hiding, Mode, Places, Reach, masks};
 use proto::Action;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The facts a layout is made from.
@@ -31,8 +32,14 @@ pub(crate) struct Ground {
     /// Inside of that, taken by something empty, so that nothing is made there that would be lost.
     pub(crate) empty_files: Vec<PathBuf>,
     pub(crate) empty_folders: Vec<PathBuf>,
-    /// Where there is no repository yet that the user's git would look into.
-    pub(crate) fresh: Vec<PathBuf>,
+    /// Where the user's git may look for a repository.
+    pub(crate) sites: Vec<PathBuf>,
+    /// Directories of git in which what decides what it runs stays as it is.
+    pub(crate) guarded: Vec<PathBuf>,
+    /// Files called `.git` that led out of the workspace before.
+    pub(crate) settled: Vec<PathBuf>,
+    /// Sockets of services elsewhere: connecting to one does not care about read-only.
+    pub(crate) sockets: Vec<PathBuf>,
     /// Directories of ours, and what of them may be read.
     pub(crate) private: Vec<PathBuf>,
     pub(crate) outputs: Vec<PathBuf>,
@@ -51,7 +58,10 @@ impl Ground {
             blank: Vec::new(),
             empty_files: Vec::new(),
             empty_folders: Vec::new(),
-            fresh: Vec::new(),
+            sites: Vec::new(),
+            guarded: Vec::new(),
+            settled: Vec::new(),
+            sockets: Vec::new(),
             private: Vec::new(),
             outputs: Vec::new(),
         }
@@ -99,6 +109,9 @@ pub(crate) fn look(confine: &Confine, by: &For<'_>, made: impl Fn(&Path) -> bool
     if !confine.dir.is_dir() {
         return Err(format!("its directory `{}` does not exist any more", confine.dir.display()));
     }
+    if let Some(private) = places.private.iter().find(|private| is_in(&confine.dir, private)) {
+        return Err(format!("`{}` is Convoke's own: work in another directory", private.display()));
+    }
     let mut ground = Ground::bare(confine.reach);
     let exists = |path: &PathBuf| path.exists();
     ground.private = places.private.iter().filter_map(|path| path.canonicalize().ok()).collect();
@@ -113,7 +126,10 @@ pub(crate) fn look(confine: &Confine, by: &For<'_>, made: impl Fn(&Path) -> bool
     ground.kept_of_run = resolver.into_iter().chain(system).collect();
     if confine.reach.mode == Mode::Workspace {
         let homes: Vec<PathBuf> = by.home.into_iter().chain(places.home()).flat_map(Path::canonicalize).collect();
-        workspace(confine, &homes, by, &mut Laying { ground: &mut ground, made: &made })?;
+        let mut lay = Laying { ground: &mut ground, made: &made };
+        workspace(confine, &homes, by, &mut lay)?;
+        own_places(by, &mut lay)?;
+        ground.sockets = sockets(&ground);
         return Ok(ground);
     }
     // It may lie where temporary files do, which are others in there.
@@ -122,8 +138,57 @@ pub(crate) fn look(confine: &Confine, by: &For<'_>, made: impl Fn(&Path) -> bool
         ground.fixed.push(common.to_owned());
     }
     ground.fixed.push(root);
+    ground.sockets = sockets(&ground);
     Ok(ground)
 }
+
+/// Directories of ours inside of what is open: they cannot be made by a command, nor kept from it by landlock.
+fn own_places(by: &For<'_>, lay: &mut Laying<'_>) -> Result<(), String> {
+    for private in &by.places.private {
+        let Some(there) = private.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?))) else {
+            continue;
+        };
+        let (above, real) = there;
+        if !lay.ground.writable.iter().any(|open| real.starts_with(open)) {
+            continue;
+        }
+        if !by.keeps {
+            return Err(format!(
+                "Convoke's own directory `{}` lies in this workspace, and landlock alone cannot keep commands from it: install \
+                 bubblewrap, or work in another directory",
+                private.display()
+            ));
+        }
+        let next = private.strip_prefix(above).ok().and_then(|rest| rest.components().next());
+        if let Some(next) = next {
+            lay.fix(real.join(next))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_in(path: &Path, folder: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(path).starts_with(real(folder))
+}
+
+/// Sockets that somebody listens on, where a command could reach them. Those in its workspace may be its own.
+fn sockets(ground: &Ground) -> Vec<PathBuf> {
+    let gone = |path: &Path| {
+        let kept = [&ground.writable, &ground.temporaries, &ground.run, &ground.private];
+        kept.into_iter().flatten().any(|place| path.starts_with(place))
+    };
+    let is_socket = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let listed = foreign::read(Path::new("/proc/self/net/unix"), MOST_LISTED).unwrap_or_default();
+    let listed = String::from_utf8_lossy(&listed);
+    let paths = listed.lines().filter_map(|line| line.find(" /").map(|at| PathBuf::from(&line[at + 1..])));
+    let found: BTreeSet<PathBuf> = paths.filter(|path| !gone(path)).filter(is_socket).take(MOST_SOCKETS).collect();
+    found.into_iter().collect()
+}
+
+/// What the kernel lists of sockets, and how many are put away.
+const MOST_LISTED: u64 = 4 << 20;
+const MOST_SOCKETS: usize = 500;
 
 /// A ground while it is being looked at.
 pub(super) struct Laying<'a> {
@@ -206,13 +271,27 @@ fn workspace(confine: &Confine, homes: &[PathBuf], by: &For<'_>, lay: &mut Layin
     let git = Git::of(root);
     let is_named = |common: &Path| allowed.iter().any(|allowed| common.starts_with(allowed));
     let how = How { keeps: by.keeps, named: git.as_ref().and_then(Git::common).is_some_and(is_named) };
-    lay.ground.writable.extend(allowed);
     git.map_or(Ok(()), |git| git.open(lay, &how))?;
-    by.nested.iter().try_for_each(|place| nested(place, root, lay))?;
-    let new = |level: &&PathBuf| level.join(".git").symlink_metadata().is_err() && !is_repository(level);
-    lay.ground.fresh.extend(chain.iter().filter(new).cloned());
+    let levels = chain.iter().filter(|level| *level != root || level.join(".git").symlink_metadata().is_err());
+    let allowed_in: Vec<PathBuf> = allowed.iter().flat_map(|allowed| repositories_in(allowed)).collect();
+    let others = levels.chain(&allowed).chain(&allowed_in).chain(by.nested);
+    others.map(|place| git::other(place, root, lay)).collect::<Result<(), String>>()?;
+    let ours = allowed.iter().chain(&allowed_in).flat_map(|place| OURS.iter().map(move |name| place.join(name)));
+    lay.keep(ours);
+    lay.ground.sites = chain.iter().chain(&allowed).chain(&allowed_in).cloned().collect();
+    lay.ground.writable.extend(allowed);
     Ok(())
 }
+
+/// Repositories right below a directory that is open by name: their settings are the user's.
+fn repositories_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(MOST_BESIDE);
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    dirs.filter(|dir| dir.join(".git").symlink_metadata().is_ok()).collect()
+}
+
+/// Far more than a folder of repositories has.
+const MOST_BESIDE: usize = 2_000;
 
 /// Directories elsewhere that a rule allows by name, as in `"external_directory": { "/data/*": "allow" }`.
 pub fn named(policy: &rules::Policy, root: &Path) -> Vec<PathBuf> {
@@ -273,7 +352,10 @@ mod tests {
         assert_eq!(of(&ground.writable), [".claude", "", "src", ".git"]);
         assert_eq!(of(&ground.fixed), [".convoke", ".claude/settings.json", ".git/hooks", ".git/config"]);
         let missing = ["convoke.json", "convoke.jsonc", "src/.convoke", "src/convoke.json", "src/convoke.jsonc"];
-        assert_eq!(of(&ground.missing), [missing.as_slice(), &[".git/commondir", ".git/modules"]].concat());
+        assert_eq!(
+            of(&ground.missing),
+            [missing.as_slice(), &[".git/commondir", ".git/modules", ".git/worktrees"]].concat()
+        );
     }
 
     #[test]

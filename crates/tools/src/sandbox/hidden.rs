@@ -7,6 +7,7 @@ use super::named::Named;
 use crate::files;
 use proto::Action;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A large repository with everything it was built from has some hundred thousand files; a look at each costs a
@@ -38,6 +39,8 @@ pub(crate) struct Held {
     pub(crate) path: PathBuf,
     /// It would not be found under another name of a folder above: none of them may be renamed.
     pub(crate) leans: bool,
+    /// When it was last changed, or made. Nobody can set that.
+    pub(crate) since: (i64, i64),
 }
 
 impl<'r> Hiding<'r> {
@@ -116,7 +119,7 @@ impl<'r> Hiding<'r> {
                     continue;
                 }
                 if !kept && self.keeps_all_in(&path, worktree) {
-                    folder.kept.push(Held { path: path.clone(), leans: true });
+                    folder.kept.push(Held { path: path.clone(), leans: true, since: (0, 0) });
                 }
                 folder.folders.push(path);
                 continue;
@@ -126,8 +129,9 @@ impl<'r> Hiding<'r> {
             let name = || files::relative(&path, worktree);
             let inside = path.starts_with(worktree);
             if inside && !kept && !linked && !self.edit.is_empty() && self.edit.holds(&name()) {
-                let leans = self.edit.leans_on_folders(&name());
-                folder.kept.push(Held { path, leans });
+                // With a folder above it renamed, another file could be put in its place.
+                let since = entry.metadata().map_or((0, 0), |found| (found.ctime(), found.ctime_nsec()));
+                folder.kept.push(Held { path, leans: true, since });
             }
         }
         folder
@@ -156,7 +160,7 @@ impl<'r> Hiding<'r> {
         folder.leads_elsewhere |= linked;
         if let Some(file) = path.canonicalize().ok().filter(|file| !file.is_dir()) {
             let leans = linked || self.read.leans_on_folders(&files::relative(path, worktree));
-            folder.hidden.push(Held { path: file, leans });
+            folder.hidden.push(Held { path: file, leans, since: (0, 0) });
         }
     }
 
@@ -170,16 +174,17 @@ impl<'r> Hiding<'r> {
 impl Found {
     fn add(&mut self, folder: &Folder) {
         self.hidden.extend_from_slice(&folder.hidden);
-        let room = (MOST_KEPT + 1).saturating_sub(self.kept.len());
-        self.kept.extend(folder.kept.iter().take(room).cloned());
+        self.kept.extend_from_slice(&folder.kept);
     }
 
     fn tidied(mut self) -> Self {
         // The tools are held to these rules all the same: many files are no reason to refuse a command.
         if self.kept.len() > MOST_KEPT {
-            self.kept.clear();
+            // What a command made itself came last: it must not push others out.
+            self.kept.sort_by_key(|held| held.since);
+            self.kept.truncate(MOST_KEPT);
             self.notice = Some(format!(
-                "rules of `edit` deny more than {MOST_KEPT} files by name, too many to keep commands from changing them"
+                "rules of `edit` deny more than {MOST_KEPT} files by name: commands can change those that were changed last"
             ));
         }
         for list in [&mut self.hidden, &mut self.kept] {
@@ -348,7 +353,23 @@ mod tests {
         }
         let policy = policy(&[("edit", "*.lock", Deny)]);
         let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
-        assert!(found.kept.is_empty() && found.notice.unwrap().contains("more than 500"));
+        assert!(found.kept.len() == MOST_KEPT && found.notice.unwrap().contains("more than 500"));
+    }
+
+    #[test]
+    fn files_that_come_later_push_none_out_of_what_is_kept() {
+        let place = Place::new();
+        place.file("z/first.lock", "");
+        let policy = policy(&[("edit", "*.lock", Deny)]);
+        let (start, mut n) = (std::time::Instant::now(), 0);
+        // Until the clock of the file system has gone on.
+        while n <= MOST_KEPT || start.elapsed() < std::time::Duration::from_millis(20) {
+            place.file(&format!("{n}.lock"), "");
+            n += 1;
+        }
+        let found = Hiding::of(&policy).find(place.dir(), &mut Known::default()).unwrap();
+        let first = found.kept.iter().find(|held| held.path.ends_with("z/first.lock"));
+        assert!(first.is_some_and(|held| held.leans), "its folder cannot be renamed either");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Laid, Mode, filter};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The argument that says so; what follows says how.
 pub const INSIDE: &str = "inside";
@@ -90,12 +90,21 @@ pub fn enter(words: impl Iterator<Item = OsString>) -> Result<bool, String> {
         }
         None => {}
     }
-    filter::apply(network, looks)?;
+    filter::apply(network)?;
     // Whoever is confined with it must not read or write its memory.
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .map_err(|error| error.to_string())?;
     Ok(serve)
+}
+
+/// Keeps this process from changing anything but these paths, as far as this kernel can.
+pub(crate) fn hold(writable: &[&Path]) -> Result<(), String> {
+    if !has_landlock() {
+        return Ok(());
+    }
+    let look = |path: &&Path| Laid::look(path).map_err(|error| format!("cannot look at `{}`: {error}", path.display()));
+    restrict(&writable.iter().map(look).collect::<Result<Vec<Laid>, String>>()?, &[], &[])
 }
 
 /// What can be written inside of mounts that are read-only: temporary files, and what is the sandbox's own anyway.
@@ -211,7 +220,7 @@ fn restrict(writable: &[Laid], private: &[PathBuf], readable: &[PathBuf]) -> Res
         for (file, is_dir) in &open {
             rules = rules.add_rule(PathBeneath::new(file, rights(*is_dir)))?;
         }
-        for path in DEVICES.iter().map(std::path::Path::new) {
+        for path in DEVICES.iter().map(Path::new) {
             let Ok(opened) = PathFd::new(path) else { continue };
             rules = rules.add_rule(PathBeneath::new(opened, rights(path.is_dir())))?;
         }

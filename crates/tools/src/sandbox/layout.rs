@@ -63,6 +63,8 @@ pub(crate) fn lay_out(ground: &Ground, found: &Found, places: &Places, temporary
     mounts.extend(ground.outputs.iter().cloned().map(Mount::Fixed));
     let unreadable = |held: &Held| Mount::Instead { at: held.path.clone(), of: places.nothing(), writable: false };
     mounts.extend(found.hidden.iter().map(unreadable));
+    let closed = |at: &PathBuf| Mount::Instead { at: at.clone(), of: places.nothing(), writable: false };
+    mounts.extend(ground.sockets.iter().map(closed));
     mounts.sort_by_key(|mount| mount.at().components().count());
     mounts
 }
@@ -74,8 +76,9 @@ fn above(ground: &Ground, found: &Found) -> impl Iterator<Item = PathBuf> {
         let kept = found.kept.iter().map(|held| &held.path);
         ground.fixed.iter().chain(&ground.private).chain(kept).any(|closed| dir.starts_with(closed))
     };
-    let leaning = found.hidden.iter().chain(&found.kept).filter(|held| held.leans);
-    let above: BTreeSet<&Path> = leaning.flat_map(|held| held.path.ancestors().skip(1)).collect();
+    let leaning = found.hidden.iter().chain(&found.kept).filter(|held| held.leans).map(|held| &held.path);
+    let leaning = leaning.chain(&ground.private).chain(&ground.sockets);
+    let above: BTreeSet<&Path> = leaning.flat_map(|path| path.ancestors().skip(1)).collect();
     let above: Vec<PathBuf> = above.into_iter().filter(|dir| open(dir) && !closed(dir)).map(Path::to_owned).collect();
     above.into_iter()
 }
@@ -86,7 +89,7 @@ mod tests {
     use crate::sandbox::Reach;
 
     fn shown(ground: &Ground, hidden: &[&str]) -> Vec<String> {
-        let hidden = hidden.iter().map(|path| Held { path: path.into(), leans: false }).collect();
+        let hidden = hidden.iter().map(|path| Held { path: path.into(), leans: false, since: (0, 0) }).collect();
         shown_with(ground, &Found { hidden, ..Found::default() })
     }
 
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn folders_above_what_is_found_by_its_place_are_held_where_they_could_be_renamed() {
         let ground = Ground { writable: paths(&["/w"]), fixed: paths(&["/w/.convoke"]), ..Ground::bare(Reach::USUAL) };
-        let held = |path: &str, leans: bool| Held { path: path.into(), leans };
+        let held = |path: &str, leans: bool| Held { path: path.into(), leans, since: (0, 0) };
         let found = Found {
             hidden: vec![
                 held("/w/a/b/key", true),

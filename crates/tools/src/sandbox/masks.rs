@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,13 +44,19 @@ fn make(path: &Path) -> io::Result<()> {
     made.or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })
 }
 
-/// Whole or not at all: somebody may read it at any time.
+/// Whole or not at all: somebody may read it at any time. What agents put in its way is not opened.
 fn make_file(path: &Path, text: &str) -> io::Result<()> {
-    let aside = path.with_extension("convoke-new");
-    fs::write(&aside, text)?;
-    let made = fs::hard_link(&aside, path);
-    let _ = fs::remove_file(&aside);
-    made
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let folder = foreign::Folder::open(folder)?;
+    if folder.look(name).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    match folder.create_nameless() {
+        Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| folder.name(&file, name)),
+        Err(_) => foreign::replace(path, text.as_bytes()),
+    }
 }
 
 /// One that somebody put something into is theirs.

@@ -31,10 +31,10 @@ pub use ground::named;
 pub use inside::{INSIDE, enter};
 
 pub(crate) use bubblewrap::arguments;
-pub(crate) use git::{index_of, is_repository, modules};
+pub(crate) use git::{Site, index_of, is_repository, modules, site};
 pub(crate) use ground::{For, Ground, look};
 pub(crate) use hidden::{Found, Hiding};
-pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside};
+pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside, hold};
 pub(crate) use known::Walks;
 pub(crate) use laid::{Laid, pinned};
 pub(crate) use layout::lay_out;

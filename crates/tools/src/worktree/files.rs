@@ -62,7 +62,7 @@ pub(super) fn exclude(common: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(|error| refused("make", parent, &error))?;
+        foreign::Folder::make(parent).map_err(|error| refused("make", parent, &error))?;
     }
     if !bytes.is_empty() && !bytes.ends_with(b"\n") {
         bytes.push(b'\n');
@@ -73,12 +73,7 @@ pub(super) fn exclude(common: &Path) -> Result<(), Error> {
 
 /// Writes a file under another name first: a reader finds the old one or the new one.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let aside = path.with_extension("convoke-new");
-    let written = fs::File::create(&aside).and_then(|mut file| {
-        std::io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()
-    });
-    written.and_then(|()| fs::rename(&aside, path)).map_err(|error| refused("write", path, &error))
+    foreign::replace(path, bytes).map_err(|error| refused("write", path, &error))
 }
 
 /// Moves a worktree's directory out of its place, whole: whoever is cut off while it is deleted finds it gone, and never

@@ -70,7 +70,8 @@ impl Repository {
             Some(above) if git_dir != common && common.ends_with(".git") => above.to_owned(),
             _ => top.clone(),
         };
-        Ok(Self { git: git.at(&top), top, git_dir, common, main, head, branch })
+        let git = git.at(&top).writing([common.clone(), git_dir.clone(), files::folder(&main)]);
+        Ok(Self { git, top, git_dir, common, main, head, branch })
     }
 
     /// The directory is in a linked worktree, and not in the repository's own working tree.

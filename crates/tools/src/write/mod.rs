@@ -40,7 +40,9 @@ impl Tool for Write {
     }
 
     fn access(&self, args: &Args, cx: &ToolCx) -> Vec<Access> {
-        files::accesses("edit", &files::resolve(&args.file_path, &cx.dir), Purpose::Write, cx)
+        let mut accesses = files::accesses("edit", &files::resolve(&args.file_path, &cx.dir), Purpose::Write, cx);
+        accesses.extend(files::by_name("edit", &args.file_path, &cx.dir, cx));
+        accesses
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {

@@ -15,6 +15,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) static ALL: &[(&str, fn())] = &[
+    ("sockets_of_services_are_out_of_reach_wherever_they_are", sockets_of_services_are_out_of_reach_wherever_they_are),
+    ("our_own_files_inside_of_a_workspace_stay_ours", our_own_files_inside_of_a_workspace_stay_ours),
+    (
+        "repositories_in_a_directory_that_a_rule_names_are_protected",
+        repositories_in_a_directory_that_a_rule_names_are_protected,
+    ),
     ("only_the_workspace_and_temporary_files_are_written", only_the_workspace_and_temporary_files_are_written),
     ("whoever_only_looks_writes_nothing_but_temporary_files", whoever_only_looks_writes_nothing_but_temporary_files),
     ("whoever_only_looks_has_nobody_write_for_it", whoever_only_looks_has_nobody_write_for_it),
@@ -148,6 +154,10 @@ fn whoever_only_looks_has_nobody_write_for_it() {
                 ));
             }
             tries.push("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b\"touch evil\", \"dgram\")'".into());
+            for kind in ["DGRAM", "RAW"] {
+                tries.push(format!("python3 -c 'import socket; s, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_{kind}); s.sendto(b\"touch evil\", \"dgram\")'"));
+                tries.push(format!("python3 -c 'import socket; s, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_{kind}); s.sendmsg([b\"touch evil\"], [], 0, \"dgram\")'"));
+            }
         }
         block_on(async {
             let plan = async {
@@ -447,6 +457,33 @@ const TRAPS: &[(&str, &str)] = &[
         "OUTER; NEW sub; git add sub; git -C sub config filter.x.clean 'touch CANARY; cat'; echo '* filter=x' > sub/.git/info/attributes; echo y > sub/f",
         ".",
     ),
+    // What git takes for one of its directories need not look like one that it made.
+    ("mkdir -p objects refs/heads; ln -s refs/heads/x HEAD; BARE > config", "."),
+    ("echo ref: refs/heads/x > HEAD; touch objects refs; chmod 755 objects refs; BARE > config", "."),
+    // The way to it is made by one command, and what it leads to by the next.
+    ("echo gitdir: x > .git THEN mkdir -p x/objects x/refs; echo ref: refs/heads/x > x/HEAD; BARE > x/config", "."),
+    (
+        "OUTER; NEW sub; mv sub/.git .git/evil; echo gitdir: ../.git/evil > sub/.git; git add sub THEN git -C sub config core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    (
+        "OUTER; NEW sub; git add sub; mv sub/.git hold; echo gitdir: ../later > sub/.git THEN mv hold later; git -C sub config core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    // Outside of the workspace, where a command may write all the same.
+    (
+        "T=${TMPDIR:-TEMPORARY}; mkdir -p $T/e/objects $T/e/refs; echo ref: refs/heads/x > $T/e/HEAD; BARE > $T/e/config; echo gitdir: TEMPORARY/e > .git",
+        ".",
+    ),
+    // All names are taken, or none can be given.
+    (
+        "git init -q; for i in '' $(seq 1 99); do : > .git/config.disabled$i; done; git config core.fsmonitor 'touch CANARY; false'",
+        ".",
+    ),
+    (
+        "git init -q; git config core.fsmonitor 'touch CANARY; false'; chmod 500 .git; chmod 0 .git/config; chmod 400 .git/config",
+        ".",
+    ),
 ];
 
 fn a_repository_that_a_command_makes_runs_nothing_in_the_users_git() {
@@ -470,19 +507,33 @@ fn a_repository_that_a_command_makes_runs_nothing_in_the_users_git() {
                 for name in ["sub/in", "a/b/sub", "sub"] {
                     script = script.replace(&format!("NEW {name};"), &format!("{};", new(name)));
                 }
-                let mut command = room.command(reach, &script);
-                if *place == "src" {
-                    let confine = std::sync::Arc::unwrap_or_clone(command.confine.take().unwrap());
-                    let confine = convoke_tools::sandbox::Confine { dir: room.work.join("src"), ..confine };
+                let bare = "printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = WORK\\n\\tfsmonitor = \"touch CANARY; false\"\\n'";
+                let work = room.work.to_str().unwrap();
+                script = script.replace("BARE", bare).replace("CANARY", canary.to_str().unwrap()).replace("WORK", work);
+                let mut notices = Vec::new();
+                let mut said = String::new();
+                for script in script.split(" THEN ") {
+                    let mut command = room.command(reach, script);
+                    let mut confine = std::sync::Arc::unwrap_or_clone(command.confine.take().unwrap());
+                    let temporary = room.temporary(&confine.session);
+                    if let Some(argument) = command.args.last_mut() {
+                        *argument = argument.replace("TEMPORARY", temporary.to_str().unwrap());
+                    }
+                    if *place == "src" {
+                        confine.dir = room.work.join("src");
+                    }
                     command.confine = Some(std::sync::Arc::new(confine));
+                    let finished = block_on(room.reaper.run(command, &CancellationToken::new())).unwrap();
+                    said.push_str(&text(&finished));
+                    notices.extend(finished.notice);
                 }
-                let finished = block_on(room.reaper.run(command, &CancellationToken::new())).unwrap();
                 let _ = std::fs::remove_file(&canary);
                 let mut git = std::process::Command::new("git");
-                let said = git.args(["status"]).current_dir(room.work.join(place)).output().unwrap();
-                assert_eq!(canary.exists(), falls, "{backend:?} {reach:?} {trap}: {} {said:?}", text(&finished));
-                if !falls {
-                    assert!(finished.notice.is_some_and(|notice| notice.contains("work/")), "{trap}");
+                let status = git.args(["status"]).current_dir(room.work.join(place)).output().unwrap();
+                assert_eq!(canary.exists(), falls, "{backend:?} {reach:?} {trap}: {said} {notices:?} {status:?}");
+                // From the second command on it is protected, and nothing has to be taken out.
+                if !falls && !trap.contains("THEN") {
+                    assert!(notices.concat().contains("work/"), "{trap}: {notices:?}");
                 }
             }
         }
@@ -925,6 +976,92 @@ fn has(program: &str) -> bool {
         eprintln!("NOT TRIED with `{program}`, which is not installed here");
     }
     there
+}
+
+fn sockets_of_services_are_out_of_reach_wherever_they_are() {
+    if !has("python3") {
+        return;
+    }
+    let Some(Room { backend, .. }) = Room::new() else { return };
+    // Not below `/tmp`, which is another one in a sandbox.
+    let room = Room::held_in(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), backend);
+    let path = room.path("elsewhere/s");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || while listener.accept().is_ok() {});
+    let script = format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'", path.display());
+    room.ok(OFF, &script);
+    room.fails(WORKSPACE, &script);
+    room.fails(LOOKING, &script);
+    room.fails(OFFLINE, &script);
+    // What belongs to the workspace works, and pairs always do.
+    let own = "python3 -c 'import socket, threading; s = socket.socket(socket.AF_UNIX); s.bind(\"own\"); s.listen(); socket.socket(socket.AF_UNIX).connect(\"own\")'";
+    room.ok(WORKSPACE, own);
+    room.ok(
+        OFFLINE,
+        "python3 -c 'import socket; a, b = socket.socketpair(); a.send(b\"x\"); assert b.recv(1) == b\"x\"'",
+    );
+}
+
+fn our_own_files_inside_of_a_workspace_stay_ours() {
+    for room in [Room::new(), Room::by_landlock()].into_iter().flatten() {
+        std::fs::write(room.path("home/config/convoke.jsonc"), CANARY).unwrap();
+        let above = |script: &str| {
+            let mut command = room.command(WORKSPACE, script);
+            let confine = std::sync::Arc::unwrap_or_clone(command.confine.take().unwrap());
+            let root = room.path("");
+            command.dir = root.clone();
+            command.confine = Some(std::sync::Arc::new(convoke_tools::sandbox::Confine {
+                dir: root.clone(),
+                worktree: root,
+                ..confine
+            }));
+            block_on(room.reaper.run(command, &CancellationToken::new()))
+        };
+        if !room.is_bubblewrap() {
+            let why = above("true").unwrap_err().to_string();
+            assert!(why.contains("Convoke's own"), "{why}");
+            continue;
+        }
+        for script in [
+            "cat home/config/*",
+            "mv home h2",
+            "mv home/config home/c2",
+            "mv home h2; cat h2/config/*",
+            "echo x > home/config/convoke.jsonc",
+        ] {
+            let finished = above(script).unwrap();
+            assert!(!text(&finished).contains(CANARY), "{script}");
+            assert_eq!(std::fs::read_to_string(room.path("home/config/convoke.jsonc")).unwrap(), CANARY, "{script}");
+        }
+        // What is not there yet cannot be made.
+        std::fs::remove_dir_all(room.path("home/config")).unwrap();
+        let finished = above("mkdir -p home/config && echo x > home/config/convoke.jsonc").unwrap();
+        assert!(!room.path("home/config/convoke.jsonc").exists(), "{}", text(&finished));
+        // Nor is it a place to work in.
+        let mut command = room.command(WORKSPACE, "true");
+        let confine = std::sync::Arc::unwrap_or_clone(command.confine.take().unwrap());
+        let (dir, worktree) = (room.path("home/state"), room.path("home/state"));
+        command.confine = Some(std::sync::Arc::new(convoke_tools::sandbox::Confine { dir, worktree, ..confine }));
+        assert!(block_on(room.reaper.run(command, &CancellationToken::new())).is_err());
+    }
+}
+
+fn repositories_in_a_directory_that_a_rule_names_are_protected() {
+    let Some(mut room) = Room::new() else { return };
+    let elsewhere = room.path("elsewhere");
+    room.rules.push(Rule::new("external_directory", format!("{}/*", elsewhere.display()), Action::Allow));
+    for name in ["", "repo"] {
+        let dir = elsewhere.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        room.git(&format!("init --quiet {}", dir.display()));
+        std::fs::write(dir.join("convoke.jsonc"), "{}").unwrap();
+        room.ok(WORKSPACE, &format!("cd {}; echo x > f; git add f", dir.display()));
+        for script in
+            ["git config core.fsmonitor x", "touch .git/hooks/post-commit", "echo x > convoke.jsonc", "mv .git g"]
+        {
+            room.fails(WORKSPACE, &format!("cd {}; {script}", dir.display()));
+        }
+    }
 }
 
 fn t43_without_network_nothing_outside_is_reached() {

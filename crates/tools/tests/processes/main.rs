@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some("reaper") => convoke_tools::process::reaper_main(),
         Some("runner") => convoke_tools::process::runner_main(),
+        Some("hold") => convoke_tools::process::hold_main(),
         Some("gateway") => support::gateway(&args[1..]),
         Some("confined-gateway") => sandbox::gateway(&args[1..]),
         // None is ignored: a runner that asks for those alone must not be told the same names again.

@@ -130,6 +130,11 @@ impl Room {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
+    /// Where its temporary files are, as seen from outside.
+    pub(crate) fn temporary(&self, session: &proto::SessionId) -> PathBuf {
+        self.path("home/state/sandbox/tmp").join(session.as_str())
+    }
+
     pub(crate) fn command(&self, reach: Reach, script: &str) -> Command {
         let confine = Confine {
             session: self.session.clone(),
