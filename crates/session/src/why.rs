@@ -98,7 +98,7 @@ impl Inquiry<'_> {
         }
         let is_further = |access: &Access| match is_line {
             true => FURTHER.contains(&&*access.permission),
-            false => access.permission != permission,
+            false => access.permission != permission || access.pattern != pattern,
         };
         let further: Vec<WhyPart> = accesses
             .iter()

@@ -436,3 +436,67 @@ fn links_in_a_repository_lead_the_gateway_nowhere() {
         world.convoke(["ps", "--json"]).code(0);
     }
 }
+
+#[test]
+fn a_file_that_is_hidden_from_an_agent_gets_into_no_snapshot() {
+    let rules = json!({ "permission": { "*": "allow", "read": { "*": "allow", "private.txt": "deny" } } });
+    let script = r#"
+when: enter
+call enter_worktree {"name": "fix"}
+---
+say: in.
+
+when: remove
+call exit_worktree {"action": "remove", "discard_changes": true}
+---
+say: out.
+"#;
+    let world = world_with(script, rules);
+    world.play(&["enter"]);
+    std::fs::write(world.tree("fix").join("private.txt"), "precious").unwrap();
+    let said = world.convoke(["run", "--format", "json", "-c", "remove"]).stdout;
+    assert!(said.contains("private.txt") && said.contains("snapshot"), "{said}");
+    assert!(world.tree("fix").join("private.txt").exists());
+    assert_eq!(git(world.repo.path(), "for-each-ref refs/convoke/snapshots"), "");
+}
+
+#[test]
+fn rules_see_the_name_that_is_asked_for_and_the_file_it_leads_to() {
+    let rules = json!({ "permission": {
+        "*": "allow",
+        "read": { "*": "allow", "secrets/*": "deny" },
+        "edit": { "*": "allow", "locked/*": "deny" },
+    } });
+    let script = r#"
+when: read
+call read {"filePath": "secrets/key"}
+---
+call grep {"pattern": "precious", "path": "secrets"}
+---
+call edit {"filePath": "locked/a", "oldString": "old", "newString": "new"}
+---
+call write {"filePath": "locked/new", "content": "x"}
+---
+call apply_patch {"patchText": "*** Begin Patch\n*** Add File: locked/more\n+x\n*** End Patch"}
+---
+call bash {"command": "echo x > locked/by-line"}
+---
+say: done.
+"#;
+    let world = world_with(script, rules);
+    let repo = world.repo.path();
+    for name in ["vault", "open"] {
+        std::fs::create_dir(repo.join(name)).unwrap();
+    }
+    std::fs::write(repo.join("vault/key"), "precious").unwrap();
+    std::fs::write(repo.join("open/a"), "old").unwrap();
+    std::os::unix::fs::symlink("vault", repo.join("secrets")).unwrap();
+    std::os::unix::fs::symlink("open", repo.join("locked")).unwrap();
+    let said = world.convoke(["run", "--format", "json", "read"]).stdout;
+    let results = said.lines().filter(|line| line.contains("\"result\""));
+    assert!(results.clone().count() == 6 && !results.clone().any(|line| line.contains(": precious")), "{said}");
+    assert_eq!(std::fs::read_to_string(repo.join("open/a")).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(repo.join("open")).unwrap().count(), 1, "{said}");
+    let why = world.convoke(["why", "read", "secrets/key"]).stdout;
+    assert!(why.contains("deny"), "{why}");
+}

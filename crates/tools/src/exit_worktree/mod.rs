@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::git::Git;
+use crate::sandbox;
 use crate::worktree::hooked::{self, Gone};
 use crate::worktree::{self, Discard, Name, Removed, Repository, home};
 use crate::{Access, Error, Move, Output, Spec, Tool, ToolCx, answer, tolerant};
@@ -121,6 +123,7 @@ async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Valu
         let gone = hooked::remove(settings.remove.as_ref(), inside, discard, tenants, &site).await?;
         return Ok(told_by_hook(inside, &gone));
     }
+    check_hidden(inside, cx).await?;
     let (repo, name) = (repository(inside, cx).await?, Name::parse(&inside.name)?);
     let tenants = cx.worktrees.tenants.as_ref();
     match worktree::remove(&repo, &name, discard, tenants, cx.processes.as_ref()).await {
@@ -136,6 +139,36 @@ async fn remove(inside: &Worktree, discard: Discard, cx: &ToolCx) -> Result<Valu
         }
         Err(error) => Err(error),
     }
+}
+
+/// A snapshot holds every file that is not ignored, and an agent can read it. One that a rule hides must not get in.
+async fn check_hidden(inside: &Worktree, cx: &ToolCx) -> Result<(), proto::Error> {
+    let path = PathBuf::from(&inside.path);
+    let Some(policy) = cx.rules().cloned().filter(|_| path.is_dir()) else { return Ok(()) };
+    let place = path.clone();
+    let look = move |_: &_| Ok(sandbox::hidden_in(&place, &policy));
+    let found = cx.hands.work("exit_worktree", &cx.cancel, look).await;
+    let hidden = found.map_err(|error| unseen(&error.to_string()))?.map_err(|why| unseen(&why))?;
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let git = Git::open(Arc::clone(&cx.processes), cx.cancel.clone(), &path).await?;
+    let names: Vec<String> = hidden.iter().map(|file| file.display().to_string()).collect();
+    let listed = ["ls-files", "--others", "--exclude-standard", "-z", "--"];
+    let args: Vec<&str> = listed.into_iter().chain(names.iter().map(String::as_str)).collect();
+    match git.read(&args).await?.split('\0').find(|name| !name.is_empty()) {
+        None => Ok(()),
+        Some(name) => Err(proto::Error::new(
+            Code::Conflict,
+            format!("a rule keeps `{name}` from being read, and the snapshot of this worktree would hold it"),
+        )
+        .hint("keep the worktree (`action`: `keep`), or ask the person to move the file")),
+    }
+}
+
+fn unseen(why: &str) -> proto::Error {
+    proto::Error::new(Code::Unavailable, format!("cannot tell which files rules keep from being read: {why}"))
+        .hint("keep the worktree (`action`: `keep`)")
 }
 
 /// The repository, from where the session came or, if that is gone, from the worktree itself.

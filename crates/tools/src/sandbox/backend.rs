@@ -69,7 +69,7 @@ impl Backend {
     }
 }
 
-const PARTLY: &str = "no bubblewrap here: writes elsewhere are refused, but nothing is hidden besides Convoke's own files, and hooks of git are not protected";
+const PARTLY: &str = "no bubblewrap here: writes elsewhere are refused, but nothing is hidden besides Convoke's own files, sockets of services are in reach, and modes and times of files can be changed";
 /// Needs landlock of Linux 6.12.
 const NAMED_SOCKETS: &str =
     "this kernel cannot keep commands that have network from abstract sockets, such as those of X11";

@@ -274,8 +274,8 @@ fn workspace(confine: &Confine, homes: &[PathBuf], by: &For<'_>, lay: &mut Layin
     git.map_or(Ok(()), |git| git.open(lay, &how))?;
     let levels = chain.iter().filter(|level| *level != root || level.join(".git").symlink_metadata().is_err());
     let allowed_in: Vec<PathBuf> = allowed.iter().flat_map(|allowed| repositories_in(allowed)).collect();
-    let others = levels.chain(&allowed).chain(&allowed_in).chain(by.nested);
-    others.map(|place| git::other(place, root, lay)).collect::<Result<(), String>>()?;
+    let mut others = levels.chain(&allowed).chain(&allowed_in).chain(by.nested);
+    others.try_for_each(|place| git::other(place, root, lay))?;
     let ours = allowed.iter().chain(&allowed_in).flat_map(|place| OURS.iter().map(move |name| place.join(name)));
     lay.keep(ours);
     lay.ground.sites = chain.iter().chain(&allowed).chain(&allowed_in).cloned().collect();

@@ -171,6 +171,12 @@ impl<'r> Hiding<'r> {
     }
 }
 
+/// The files in a directory that rules keep from being read.
+pub(crate) fn hidden_in(dir: &Path, policy: &rules::Policy) -> Result<Vec<PathBuf>, String> {
+    let found = Hiding::of(policy).find(dir, &mut Known::default())?;
+    Ok(found.hidden.into_iter().map(|held| held.path).filter(|path| path.starts_with(dir)).collect())
+}
+
 impl Found {
     fn add(&mut self, folder: &Folder) {
         self.hidden.extend_from_slice(&folder.hidden);

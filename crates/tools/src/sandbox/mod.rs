@@ -33,7 +33,7 @@ pub use inside::{INSIDE, enter};
 pub(crate) use bubblewrap::arguments;
 pub(crate) use git::{Site, index_of, is_repository, modules, site};
 pub(crate) use ground::{For, Ground, look};
-pub(crate) use hidden::{Found, Hiding};
+pub(crate) use hidden::{Found, Hiding, hidden_in};
 pub(crate) use inside::{Held as HeldInside, arguments as arguments_inside, hold};
 pub(crate) use known::Walks;
 pub(crate) use laid::{Laid, pinned};
