@@ -6,24 +6,31 @@ use client::Client;
 use config::Peer;
 use futures_util::future::join_all;
 use proto::methods::{DeliverInput, MailReceipt, MessagesDeliver, PeerRow, PeersInput, PeersList, Place};
-use proto::{Code, Error};
+use proto::{Code, Error, SessionId};
 use session::Courier;
 use session::courier::{Route, Undelivered};
+use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How long another gateway may take to take a message over.
 const HANDOVER: Duration = Duration::from_secs(5);
 /// How long a gateway may take to say who lives there.
 const LOOK: Duration = Duration::from_secs(2);
+/// Paths that are looked at together; one that hangs keeps its place.
+const LOOKS: usize = 8;
 /// The most gateways of one machine that are looked at.
 const MOST: usize = 64;
 
 pub(crate) struct Post {
     /// This gateway's own socket, where answers come in.
-    pub(crate) own: PathBuf,
-    pub(crate) peers: Vec<Peer>,
+    own: PathBuf,
+    peers: Vec<Peer>,
+    /// Looks at paths that models name.
+    looks: Arc<Semaphore>,
 }
 
 #[async_trait]
@@ -33,14 +40,29 @@ impl Courier for Post {
             Route::Socket(socket) => self.by_socket(socket, message, first).await,
             Route::Bridge(Some(name)) => match self.peers.iter().find(|peer| peer.name == *name) {
                 Some(peer) => by_bridge(peer, message).await,
+                // Mail comes in under the name of its sender's token, which may not be the name of a peer. An id means one
+                // session in the world, so whichever gateway knows it is the one that wrote.
+                None if message.to.starts_with(SessionId::PREFIX) => self.by_any_bridge(name, message).await,
                 None => Err(never(self.nobody(name))),
             },
-            Route::Bridge(None) => self.by_any_bridge(message).await,
+            Route::Bridge(None) => self.by_any_bridge(&message.to, message).await,
         }
     }
 
+    /// Through links, hard links, `..` and whatever else leads to one file.
+    async fn is_own(&self, socket: &Path) -> bool {
+        if socket == self.own {
+            return true;
+        }
+        let file = async |path: &Path| {
+            self.glance(path, |path| std::fs::metadata(path)).await.map(|meta| (meta.dev(), meta.ino()))
+        };
+        let named = file(socket).await;
+        named.is_some() && named == file(&self.own).await
+    }
+
     async fn peers(&self) -> Vec<PeerRow> {
-        let near = join_all(self.sockets().into_iter().map(async |socket| {
+        let near = join_all(self.sockets().await.into_iter().map(async |socket| {
             let rows = look(Client::connect(&socket)).await;
             rehomed(rows, Place::Machine, |session| format!("uds:{}#{session}", socket.display()))
         }));
@@ -54,15 +76,38 @@ impl Courier for Post {
 }
 
 impl Post {
+    pub(crate) fn new(own: PathBuf, peers: Vec<Peer>) -> Self {
+        Self { own, peers, looks: Arc::new(Semaphore::new(LOOKS)) }
+    }
+
+    /// What is at a path, links followed or not. One that hangs is not there, and keeps its thread.
+    async fn glance(&self, path: &Path, look: fn(PathBuf) -> std::io::Result<Metadata>) -> Option<Metadata> {
+        let (looks, path) = (Arc::clone(&self.looks), path.to_owned());
+        let looked = async move {
+            let permit = looks.acquire_owned().await.ok()?;
+            let looked = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                look(path)
+            });
+            looked.await.ok()?.ok()
+        };
+        tokio::time::timeout(LOOK, looked).await.ok()?
+    }
+
     async fn by_socket(&self, socket: &Path, message: &DeliverInput, first: bool) -> Result<MailReceipt, Undelivered> {
-        if socket == self.own {
+        if self.is_own(socket).await {
             let why = "that is this gateway's own socket: write to the session itself";
             return Err(never(Error::invalid(why)));
         }
-        if let Err(why) = is_ours(socket) {
+        // A relative path would mean another place after a restart.
+        if !socket.is_absolute() {
+            let why = format!("`{}` is not an absolute path", socket.display());
+            return Err(never(Error::invalid(why).hint(self.who_is_near().await)));
+        }
+        if let Err(why) = is_ours(socket, self.glance(socket, |path| std::fs::symlink_metadata(path)).await) {
             // A socket that is not there may be on its way back; for whoever writes first, it is a dead address.
             let missing = why.code == Code::NotFound;
-            let error = if missing { why.hint(self.who_is_near()) } else { why };
+            let error = if missing { why.hint(self.who_is_near().await) } else { why };
             return Err(Undelivered { error, later: missing && !first });
         }
         let own = self.own.to_string_lossy().into_owned();
@@ -71,8 +116,8 @@ impl Post {
     }
 
     /// Whichever gateway knows the session.
-    async fn by_any_bridge(&self, message: &DeliverInput) -> Result<MailReceipt, Undelivered> {
-        let mut last = never(self.nobody(&message.to));
+    async fn by_any_bridge(&self, name: &str, message: &DeliverInput) -> Result<MailReceipt, Undelivered> {
+        let mut last = never(self.nobody(name));
         for peer in &self.peers {
             match by_bridge(peer, message).await {
                 Ok(receipt) => return Ok(receipt),
@@ -94,25 +139,30 @@ impl Post {
         }
     }
 
-    fn who_is_near(&self) -> String {
-        let near: Vec<String> = self.sockets().iter().map(|socket| format!("uds:{}", socket.display())).collect();
+    async fn who_is_near(&self) -> String {
+        let near: Vec<String> = self.sockets().await.iter().map(|socket| format!("uds:{}", socket.display())).collect();
         if near.is_empty() { "no other gateway runs here".into() } else { format!("there is: {}", near.join(", ")) }
     }
 
     /// The sockets of this user's other gateways.
-    fn sockets(&self) -> Vec<PathBuf> {
+    async fn sockets(&self) -> Vec<PathBuf> {
         let Some(dir) = self.own.parent() else { return Vec::new() };
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let sockets = entries.filter(|path| *path != self.own && path.extension().is_some_and(|end| end == "sock"));
-        sockets.filter(|path| is_ours(path).is_ok()).take(MOST).collect()
+        let mut sockets = Vec::new();
+        for path in entries.filter(|path| path.extension().is_some_and(|end| end == "sock")) {
+            if sockets.len() < MOST && is_ours(&path, path.symlink_metadata().ok()).is_ok() && !self.is_own(&path).await
+            {
+                sockets.push(path);
+            }
+        }
+        sockets
     }
 }
 
 /// A socket that belongs to this user, and no link to somewhere else. A check that cannot run denies.
-fn is_ours(path: &Path) -> Result<(), Error> {
+fn is_ours(path: &Path, meta: Option<Metadata>) -> Result<(), Error> {
     let shown = path.display();
-    let meta = std::fs::symlink_metadata(path)
-        .map_err(|_| Error::not_found(format!("no gateway has its socket at `{shown}`")))?;
+    let meta = meta.ok_or_else(|| Error::not_found(format!("no gateway has its socket at `{shown}`")))?;
     let user = rustix::process::geteuid().as_raw();
     if !meta.file_type().is_socket() {
         return Err(Error::new(Code::Denied, format!("`{shown}` is not a socket")));

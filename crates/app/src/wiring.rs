@@ -41,7 +41,7 @@ pub(crate) fn gateway(
         outputs: home.paths.outputs(),
         journal: home.paths.journal(),
         search: home.loaded.config.search,
-        courier: Arc::new(Post { own: home.paths.socket(), peers: home.loaded.config.peers.clone() }),
+        courier: Arc::new(Post::new(home.paths.socket(), home.loaded.config.peers.clone())),
         between: Between {
             access: access(&home.loaded)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),

@@ -65,8 +65,8 @@ pub(crate) const SECTION: Section = Section {
         setting(
             "inbound",
             Kind::Choice(&["accept", "hold", "refuse"]),
-            "`accept` from this user on this machine, else `hold`",
-            "what becomes of mail from other gateways: delivered, kept until a person decides, or sent back",
+            "`accept` from your other gateways on this machine where `tools.sessions.visibility.send` is `all` on both sides, else `hold`",
+            "what happens to messages from other gateways: delivered, held until you decide, or refused",
         ),
     ],
 };

@@ -79,8 +79,8 @@ pub struct Parts {
 /// What becomes of mail from other gateways.
 #[derive(Debug, Clone, Default)]
 pub struct Inbound {
-    /// For all, unless a peer has its own; without it, mail of the same user on this machine is let in and other mail
-    /// is held.
+    /// For all, unless a peer has its own; without it, mail of the same user on this machine is let in where visibility
+    /// is `all`, and other mail is held.
     pub usual: Option<session::courier::Policy>,
     /// By the name of the token they come in with.
     pub peers: std::collections::BTreeMap<String, session::courier::Policy>,

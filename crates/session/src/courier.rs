@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow};
 use proto::{Error, Millis};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +39,9 @@ pub trait Courier: Send + Sync {
     /// Returns when the other gateway has the message on disk, or has said no. `first` is the try in the sender's own
     /// call: an address that is plainly nobody's is refused then.
     async fn carry(&self, route: &Route, message: &DeliverInput, first: bool) -> Result<MailReceipt, Undelivered>;
+
+    /// Whether a socket is this gateway's own, whatever path leads to it.
+    async fn is_own(&self, socket: &Path) -> bool;
 
     /// Live sessions of other gateways.
     async fn peers(&self) -> Vec<PeerRow>;
@@ -83,6 +86,10 @@ impl Courier for Nowhere {
     async fn carry(&self, _: &Route, _: &DeliverInput, _: bool) -> Result<MailReceipt, Undelivered> {
         let error = Error::new(proto::Code::Unavailable, "no mail leaves from here");
         Err(Undelivered { error, later: false })
+    }
+
+    async fn is_own(&self, _: &Path) -> bool {
+        false
     }
 
     async fn peers(&self) -> Vec<PeerRow> {

@@ -179,7 +179,7 @@ impl Inner {
             let said = self.conceal(words(&running.job, &end, trouble.as_deref()));
             let mut post = runtime_letter(running.job.id.end().as_str(), &session, said);
             if let Some(purse) = &purse {
-                charge(&mut post, purse);
+                charge(&mut post.letter, purse);
             }
             self.tell(post, &running.cancel).await;
         }

@@ -52,7 +52,7 @@ pub use agents::{Agents, Profile, permissions};
 pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Arriving, Between, Deps, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
 pub use settings::{Fixed, Here, Place, Settings};
 
 pub(crate) use clock::{now, steady};

@@ -70,7 +70,7 @@ impl Inner {
             rows.extend(held.into_iter().map(|held| (held.id.clone(), self.held_row(held))));
         }
         if let Some(unread) = sent_unread(state) {
-            let sent = self.store.sent(&SentQuery { id: None, session, unread, after, limit }).await?;
+            let sent = self.store.sent(&SentQuery { session, unread, after, limit, ..SentQuery::default() }).await?;
             rows.extend(sent.into_iter().map(|sent| (sent.id.clone(), self.sent_row(sent))));
         }
         let mut rows: Vec<MessageRow> = rows.into_values().collect();

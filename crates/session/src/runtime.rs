@@ -68,7 +68,15 @@ pub struct Arriving {
     pub message: proto::methods::DeliverInput,
     /// The address that answers it, as the door that let it in knows it.
     pub from: String,
-    pub policy: Policy,
+    pub policy: Inbound,
+}
+
+/// What the settings say of mail from where a message came.
+#[derive(Debug, Clone, Copy)]
+pub enum Inbound {
+    /// Another gateway of this user on this machine; without a word, visibility decides.
+    Near(Option<Policy>),
+    Far(Policy),
 }
 
 /// What holds between sessions.
@@ -595,7 +603,7 @@ impl Runtime {
         };
         let out = self.inner.write_mail(&author, &mail).await?;
         let leaves = !out.send.is_empty();
-        let mail = Mail { at: now(), post: out.post, send: out.send, ..Mail::default() };
+        let mail = Mail { at: now(), post: out.post, hold: out.hold, send: out.send, ..Mail::default() };
         let receipts = self.inner.store.deliver(mail).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         if leaves {

@@ -351,6 +351,8 @@ pub struct Batch {
     pub expect_unread: Option<u32>,
     pub open: Vec<Session>,
     pub post: Vec<Post>,
+    /// Letters to keep back until a person lets them in.
+    pub hold: Vec<Hold>,
     pub runs: Vec<RunChange>,
     pub asks: Vec<AskChange>,
     pub waits: Vec<WaitChange>,

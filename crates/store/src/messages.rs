@@ -95,6 +95,8 @@ pub struct SentQuery {
     pub id: Option<LetterId>,
     /// To or from this session.
     pub session: Option<SessionId>,
+    /// From this session, or from this address elsewhere.
+    pub sender: Option<String>,
     /// Only those that are unread, or only those that were taken.
     pub unread: Option<bool>,
     pub after: Option<MailKey>,

@@ -121,7 +121,7 @@ impl Ready {
             label: Vec::new(),
             open: batch.open,
             post: batch.post.into_iter().map(Posting::new).collect::<Result<_, _>>()?,
-            hold: Vec::new(),
+            hold: batch.hold.into_iter().map(Holding::new).collect::<Result<_, _>>()?,
             release: Vec::new(),
             send: batch.send,
             sent: Vec::new(),

@@ -475,6 +475,7 @@ fn batch(at: i64, commit: &Commit, id: &SessionId, root: &SessionId, consume: Ve
         expect_unread: commit.expect,
         open: vec![],
         post: commit.post.iter().map(posted).collect(),
+        hold: Vec::new(),
         runs: commit.runs.iter().map(run_change).collect(),
         asks: commit.asks.iter().map(|change| ask_change(change, id, root)).collect(),
         waits: commit.waits.iter().map(wait_change).collect(),

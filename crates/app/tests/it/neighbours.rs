@@ -3,6 +3,7 @@
 use crate::{CONVOKE, Done};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use testkit::{RepoDir, TempHome};
@@ -18,7 +19,7 @@ pub(crate) struct House {
 }
 
 impl House {
-    pub(crate) fn new(run: &std::path::Path, home: TempHome, args: &[&str]) -> Self {
+    pub(crate) fn new(run: &Path, home: TempHome, args: &[&str]) -> Self {
         let mut house = Self {
             home,
             repo: RepoDir::new(),
@@ -115,15 +116,21 @@ fn from_of(history: &Value) -> String {
     text[at..].split('\\').next().unwrap().to_owned()
 }
 
+/// A gateway in a directory of sockets, without TCP.
+fn house(run: &Path, settings: &Value) -> House {
+    House::new(run, TempHome::bare().config_json(settings.clone()), &["--no-tcp"])
+}
+
+/// Sessions may write to every session.
+fn open() -> Value {
+    json!({ "tools": { "sessions": { "visibility": { "send": "all" } } } })
+}
+
 #[test]
 fn sessions_of_two_gateways_write_to_each_other_while_one_restarts() {
     let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
-    let (here, mut there) = (
-        House::new(run.path(), TempHome::bare(), &["--no-tcp"]),
-        House::new(run.path(), TempHome::bare(), &["--no-tcp"]),
-    );
-    there.convoke(&["run", "--label", "desk", "hello"]).code(0);
-    let desk = there.convoke(&["ps", "--json"]).json()["sessions"][0]["sessionId"].as_str().unwrap().to_owned();
+    let (mut here, mut there) = (house(run.path(), &open()), house(run.path(), &open()));
+    let desk = there.session(&["--label", "desk"]);
     let address = format!("uds:{}#{desk}", there.socket);
 
     // They are seen from here, with the address to use.
@@ -140,6 +147,13 @@ fn sessions_of_two_gateways_write_to_each_other_while_one_restarts() {
     there.call("send_message", &json!({"to": back, "message": "cats and dogs"}));
     here.hears(&writer, "cats and dogs");
 
+    // An answer waits for a gateway that has left, though nothing is at its address.
+    here.convoke(&["stop"]).code(0);
+    let (_, sent) = there.call("send_message", &json!({"to": back, "message": "and hail"}));
+    assert_eq!(sent["receipts"][0]["state"], json!("queued"), "{sent}");
+    here.serve(&["--no-tcp"]);
+    assert_eq!(here.hears(&writer, "and hail"), 1);
+
     // While the other side is down, mail waits on disk; and then it is there, once.
     there.kill();
     let (_, sent) = here.call("send_message", &json!({"to": address, "message": "are you there?"}));
@@ -154,13 +168,14 @@ fn what_is_no_gateway_of_this_user_gets_no_mail() {
     let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
     let here = House::new(run.path(), TempHome::bare(), &["--no-tcp"]);
     let link = run.path().join("link.sock");
-    std::os::unix::fs::symlink(&here.socket, &link).unwrap();
+    std::os::unix::fs::symlink(run.path().join("babble.sock"), &link).unwrap();
     let file = run.path().join("file.sock");
     std::fs::write(&file, "").unwrap();
     let code = |to: String| here.call("send_message", &json!({"to": to, "message": "x"})).1["code"].clone();
     assert_eq!(code(format!("uds:{}", link.display())), json!("denied"));
     assert_eq!(code(format!("uds:{}", file.display())), json!("denied"));
     assert_eq!(code(format!("uds:{}/none.sock", run.path().display())), json!("not_found"));
+    assert_eq!(code("uds:none.sock".into()), json!("invalid_input"));
     assert_eq!(code("bridge:office/main".into()), json!("not_found"));
     // Something that listens there and speaks no word of ours.
     let listener = std::os::unix::net::UnixListener::bind(run.path().join("babble.sock")).unwrap();
@@ -177,7 +192,101 @@ fn what_is_no_gateway_of_this_user_gets_no_mail() {
     drop(babble);
 }
 
+#[test]
+fn a_neighbour_and_another_gateway_of_this_user_are_reached_by_one_rule() {
+    for (settings, state) in [(json!({}), "held"), (open(), "queued")] {
+        let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+        let (here, there) = (house(run.path(), &settings), house(run.path(), &settings));
+        let (near, far) = (here.session(&[]), there.session(&[]));
+        for (house, desk, address) in
+            [(&here, &near, near.clone()), (&there, &far, format!("uds:{}#{far}", there.socket))]
+        {
+            let (writer, sent) = here.call("send_message", &json!({"to": address, "message": "is it raining?"}));
+            assert_eq!(
+                (&sent["status"], &sent["receipts"][0]["state"]),
+                (&json!("ok"), &json!(state)),
+                "{address}: {sent}"
+            );
+            house.let_in(state);
+            assert_eq!(house.hears(desk, "is it raining?"), 1);
+            // Its sender can be answered, by the same rule.
+            let back = from_of(&house.history(desk));
+            let (_, sent) = house.call("send_message", &json!({"to": back, "message": "cats and dogs"}));
+            assert_eq!(sent["receipts"][0]["state"], json!(state), "{back}: {sent}");
+            here.let_in(state);
+            here.hears(&writer, "cats and dogs");
+        }
+    }
+}
+
+#[test]
+fn the_own_gateway_is_judged_by_the_guard_whatever_path_leads_to_it() {
+    let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+    let here = house(run.path(), &json!({}));
+    let (desk, planner) = (here.session(&[]), here.session(&["--agent", "plan"]));
+    let (dir, socket) = (run.path().display(), Path::new(&here.socket));
+    let file = socket.file_name().unwrap().to_str().unwrap();
+    let aside = tempfile::Builder::new().prefix("cvka").tempdir().unwrap();
+    std::os::unix::fs::symlink(socket, aside.path().join("link.sock")).unwrap();
+    std::os::unix::fs::symlink(run.path(), aside.path().join("dir")).unwrap();
+    std::fs::hard_link(socket, run.path().join("hard.sock")).unwrap();
+    let up = "../".repeat(here.repo.path().canonicalize().unwrap().components().count() - 1);
+    for path in [
+        here.socket.clone(),
+        format!("{dir}/../{}/{file}", run.path().file_name().unwrap().to_str().unwrap()),
+        format!("{dir}//./{file}"),
+        aside.path().join("link.sock").display().to_string(),
+        aside.path().join("dir").join(file).display().to_string(),
+        run.path().join("hard.sock").display().to_string(),
+        format!("/proc/self/root{}", here.socket),
+        format!("{up}{}", here.socket.trim_start_matches('/')),
+    ] {
+        let send = |to: &str| here.call("send_message", &json!({"to": format!("uds:{path}#{to}"), "message": "x"}));
+        let (writer, sent) = send(&desk);
+        assert_eq!(sent["receipts"][0]["state"], json!("held"), "{path}: {sent}");
+        let newest = here.convoke(&["mail", "list", "--json", "--limit", "1"]).code(0).json();
+        assert_eq!(newest["messages"][0]["from"], json!(writer), "{path}: {newest}");
+        assert_eq!(send(&planner).1["code"], json!("forbidden_a2a"), "{path}");
+    }
+    let peers = here.convoke(&["peers", "--json"]).code(0).stdout;
+    assert!(!peers.contains("\"address\":\"uds:"), "the gateway is no neighbour of itself: {peers}");
+}
+
+#[test]
+fn neither_a_sandboxed_session_nor_a_denied_pair_reaches_a_neighbour() {
+    let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+    let there = house(run.path(), &open());
+    let planner = there.session(&["--agent", "plan"]);
+    let to_planner = json!({"to": format!("uds:{}#{planner}", there.socket), "message": "x"});
+    let here = house(run.path(), &open());
+    let (_, sent) = here.call("send_message", &to_planner);
+    assert_eq!((&sent["status"], &sent["receipts"][0]["state"]), (&json!("error"), &json!("refused")), "{sent}");
+    assert!(sent["receipts"][0]["reason"].to_string().contains("agentToAgent"), "{sent}");
+
+    let boxed = house(run.path(), &json!({ "sandbox": { "isolated": true } }));
+    let desk = boxed.session(&[]);
+    for to in [desk.clone(), format!("uds:{}#{desk}", boxed.socket), format!("uds:{}#{planner}", there.socket)] {
+        let (_, sent) = boxed.call("send_message", &json!({"to": to, "message": "x"}));
+        assert_eq!(sent["code"], json!("forbidden_sandbox"), "{to}: {sent}");
+    }
+}
+
 impl House {
+    /// A root session that has said hello.
+    fn session(&self, args: &[&str]) -> String {
+        let run = self.convoke(&[&["run", "--json"], args, &["hello"]].concat()).code(0);
+        run.lines().iter().find_map(|line| line["sessionId"].as_str().map(str::to_owned)).unwrap()
+    }
+
+    /// Accepts the newest message, where messages are held.
+    fn let_in(&self, state: &str) {
+        if state == "held" {
+            let held = self.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
+            let id = held.pointer("/messages/0/id").and_then(Value::as_str).unwrap_or_else(|| panic!("{held}"));
+            self.convoke(&["mail", "accept", id]).code(0);
+        }
+    }
+
     /// Changes the settings; they count from the next start on.
     fn set(&self, extra: &Value) {
         let file = self.home.config_file();
@@ -205,30 +314,34 @@ fn gateways_that_know_each_other_exchange_mail_over_tls_while_one_restarts() {
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let tls = json!({ "cert": cert, "key": key });
-    let house = |run: &std::path::Path| House::new(run, TempHome::bare().config_json(json!({ "tls": tls })), &[]);
+    let house = |run: &Path| House::new(run, TempHome::bare().config_json(json!({ "tls": tls })), &[]);
     // Each has a directory of its own: they know each other by nothing but their settings.
     let (mut here, mut there) = (house(runs[0].path()), house(runs[1].path()));
     assert!(there.url.starts_with("https://"), "{}", there.url);
     let peer =
         |name: &str, of: &House, token: &str| json!([{ "name": name, "url": of.url, "token": token, "ca": cert }]);
-    let (for_here, for_there) = (there.token("here"), here.token("there"));
+    // What a token is called need not be what a peer is called.
+    let (for_here, for_there) = (there.token("laptop"), here.token("tower"));
     here.set(&json!({ "peers": peer("there", &there, &for_here) }));
     there.set(&json!({ "peers": peer("here", &here, &for_there) }));
     for house in [&mut here, &mut there] {
         house.kill();
         house.serve(&[]);
     }
-    there.convoke(&["run", "--label", "desk", "hello"]).code(0);
-    let desk = there.convoke(&["ps", "--json"]).json()["sessions"][0]["sessionId"].as_str().unwrap().to_owned();
+    let desk = there.session(&["--label", "desk"]);
 
     // Mail from elsewhere is held until a person lets it in.
     let (writer, sent) = here.call("send_message", &json!({"to": "bridge:there/desk", "message": "is it raining?"}));
     assert_eq!(sent["receipts"][0]["state"], json!("held"), "{sent}");
-    let held = there.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
-    let id = held.pointer("/messages/0/id").and_then(Value::as_str).unwrap_or_else(|| panic!("{held}")).to_owned();
-    there.convoke(&["mail", "accept", &id]).code(0);
+    there.let_in("held");
     assert_eq!(there.hears(&desk, "is it raining?"), 1);
-    assert_eq!(from_of(&there.history(&desk)), format!("bridge:here/{writer}"));
+    let back = from_of(&there.history(&desk));
+    assert_eq!(back, format!("bridge:laptop/{writer}"));
+    // That can be copied into `to`, though no peer is called so.
+    let (_, sent) = there.call("send_message", &json!({"to": back, "message": "cats and dogs"}));
+    assert_eq!(sent["receipts"][0]["state"], json!("held"), "{sent}");
+    here.let_in("held");
+    assert_eq!(here.hears(&writer, "cats and dogs"), 1);
 
     // A peer that is trusted is let in, and mail to one that is away waits.
     there.set(&json!({ "inbound": "accept" }));

@@ -10,8 +10,8 @@ use proto::methods::{
     MessagesInput, MessagesList, MessagesOutput, MessagesRefuse, MessagesSend, PeersInput, PeersList, PeersOutput,
     RefuseInput,
 };
-use session::Arriving;
 use session::courier::Policy;
+use session::{Arriving, Inbound};
 use tools::doors::Mail;
 
 impl Handle<MessagesSend> for Gateway {
@@ -57,14 +57,14 @@ impl Handle<MessagesDeliver> for Gateway {
             // Whoever holds the token is who it was made for, whatever the message says.
             Some(token) => {
                 let policy = self.inbound.peers.get(&*token).copied().or(self.inbound.usual);
-                (format!("bridge:{token}/{from}"), policy.unwrap_or(Policy::Hold))
+                (format!("bridge:{token}/{from}"), Inbound::Far(policy.unwrap_or(Policy::Hold)))
             }
             None => {
                 let from = match socket {
                     Some(socket) => format!("uds:{socket}#{from}"),
                     None => from,
                 };
-                (from, self.inbound.usual.unwrap_or(Policy::Accept))
+                (from, Inbound::Near(self.inbound.usual))
             }
         };
         self.runtime.arrive(Arriving { message, from, policy }).await

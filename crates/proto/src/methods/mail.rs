@@ -218,6 +218,12 @@ pub struct DeliverInput {
     /// What it is called over there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The agent it belongs to over there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// How far its own gateway lets it write (`tools.sessions.visibility.send`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<String>,
     /// Over there it listens at this socket; means something only between gateways of one user on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<SocketPath>")]

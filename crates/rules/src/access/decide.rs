@@ -74,6 +74,30 @@ pub fn decide(caller: &Party, target: &Party, act: Act, settings: &Settings) -> 
     refused.map_or(Decision::Allowed, Decision::denied)
 }
 
+/// What becomes of a message that one session writes to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    Posted,
+    /// Nothing but visibility is in its way: the user decides.
+    Held(Reason),
+    Refused(Reason),
+}
+
+/// The same guard for a message. A session of another tree belongs to the same user, so a caller that does not see it
+/// reaches it through the user, like a session of another gateway. A sandboxed caller and a pair of agents that may not
+/// write to each other stay refused.
+pub fn deliver(caller: &Party, target: &Party, settings: &Settings) -> Delivery {
+    let Decision::Denied { reason, .. } = decide(caller, target, Act::Send, settings) else { return Delivery::Posted };
+    let neighbour = matches!(relation(caller, target), Relation::SameOwner | Relation::Other);
+    match reason {
+        Reason::Visibility { .. } if neighbour => {
+            let refused = settings.agent_to_agent.refuses(&caller.owner, &target.owner);
+            refused.map_or(Delivery::Held(reason), Delivery::Refused)
+        }
+        reason => Delivery::Refused(reason),
+    }
+}
+
 /// Whether the caller is held to what it started.
 pub(super) fn clamped(caller: &Party, settings: &Settings) -> bool {
     caller.sandboxed && settings.sandboxed == Clamp::Spawned
@@ -94,5 +118,48 @@ fn needed(relation: Relation, caller: &Party, target: &Party) -> Visibility {
         Relation::Descendant => Visibility::Tree,
         _ if caller.owner == target.owner => Visibility::Agent,
         _ => Visibility::All,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::sample::party;
+    use crate::access::{AgentToAgent, Pattern};
+
+    fn settings(visibility: Visibility, pair: Option<&str>) -> Settings {
+        let allow = pair.map(|pair| Pattern::parse(pair).unwrap()).into_iter().collect();
+        let agent_to_agent = AgentToAgent { enabled: pair.is_some(), allow };
+        Settings { visibility, agent_to_agent, ..Settings::default() }
+    }
+
+    #[test]
+    fn a_message_to_another_tree_is_posted_held_or_refused() {
+        let (caller, own, other) = (party("r", "build"), party("q", "build"), party("p", "plan"));
+        let reason = |has, needs| Reason::Visibility { has, needs };
+        let (tree, agent, all) = (Visibility::Tree, Visibility::Agent, Visibility::All);
+        for (target, visibility, pair, expected) in [
+            (&own, all, None, Delivery::Posted),
+            (&own, agent, None, Delivery::Posted),
+            (&own, tree, None, Delivery::Held(reason(tree, agent))),
+            (&other, tree, None, Delivery::Refused(Reason::AgentToAgentOff)),
+            (&other, tree, Some("plan -> build"), Delivery::Refused(Reason::PairNotAllowed)),
+            (&other, tree, Some("build -> plan"), Delivery::Held(reason(tree, all))),
+            (&other, agent, Some("build -> plan"), Delivery::Held(reason(agent, all))),
+            (&other, all, Some("build -> plan"), Delivery::Posted),
+            (&other, all, None, Delivery::Refused(Reason::AgentToAgentOff)),
+        ] {
+            assert_eq!(deliver(&caller, target, &settings(visibility, pair)), expected, "{visibility:?} {pair:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_held_within_a_tree_or_for_a_sandboxed_caller() {
+        let hidden = Delivery::Refused(Reason::Sandbox);
+        let boxed = Party { sandboxed: true, ..party("r", "build") };
+        assert_eq!(deliver(&boxed, &party("q", "build"), &settings(Visibility::Tree, None)), hidden);
+        assert_eq!(deliver(&boxed, &party("q", "build"), &settings(Visibility::All, None)), hidden);
+        let sibling = deliver(&party("r/a", "build"), &party("r/b", "build"), &settings(Visibility::Tree, None));
+        assert!(matches!(sibling, Delivery::Refused(Reason::Visibility { .. })), "{sibling:?}");
     }
 }

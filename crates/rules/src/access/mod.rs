@@ -9,6 +9,7 @@
 //! all that at what it did not start, always in the same words, so that it learns nothing from being refused.
 //!
 //! - [`decide`]: one caller, one target, one act.
+//! - [`deliver`]: the same for a message, which the user may let in where the caller sees too little.
 //! - [`scope`]: what a list may read for a caller, as index ranges; [`decide`] still judges each row.
 //! - [`Settings::read`]: the settings of all this, from a configuration.
 //! - [`explain`]: a refusal in words.
@@ -29,7 +30,7 @@ mod sample;
 mod table;
 
 pub use agents::{AgentToAgent, Glob, Pattern};
-pub use decide::{Decision, Reason, decide};
+pub use decide::{Decision, Delivery, Reason, decide, deliver};
 pub use explain::explain;
 pub use party::{Party, Relation, relation};
 pub use scope::{Scope, scope};

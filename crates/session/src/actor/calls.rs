@@ -368,6 +368,7 @@ impl Actor {
             known.extend(called.effects.open.iter().filter_map(|row| Some((row.name.clone()?, row.id.clone()))));
             batch.open.extend(called.effects.open.iter().cloned());
             batch.post.extend(called.effects.post.iter().cloned());
+            batch.hold.extend(called.effects.hold.iter().cloned());
             batch.send.extend(called.effects.send.iter().cloned());
         }
         batch.entries.extend(self.tools_loaded(loads));

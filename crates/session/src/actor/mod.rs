@@ -403,7 +403,7 @@ impl Actor {
     /// could never end what it is doing.
     async fn store(&self, mut batch: Batch) -> Result<store::Committed, store::Error> {
         loop {
-            let spare = (!batch.post.is_empty()).then(|| batch.clone());
+            let spare = (!batch.post.is_empty() || !batch.hold.is_empty()).then(|| batch.clone());
             match (self.rt.store.commit(&self.row.id, self.fence, batch).await, spare) {
                 (Err(store::Error::NoSession(gone)), Some(spare)) if is_written_to(&spare, &gone) => {
                     return Err(store::Error::Gone(gone));
@@ -550,11 +550,12 @@ fn is_new(row: &Session, entries: &[Stored]) -> bool {
 
 /// Whether a call of the batch tells the model that it wrote to a session. That must not be said of one that is gone.
 fn is_written_to(batch: &Batch, gone: &SessionId) -> bool {
-    batch.entries.iter().any(|entry| match entry {
+    let told = batch.entries.iter().any(|entry| match entry {
         Entry::Result(result) => result.wrote.contains(gone),
         Entry::Waiting(waiting) => matches!(&waiting.on, proto::entry::On::Run { session, .. } if session == gone),
         _ => false,
-    })
+    });
+    told || batch.hold.iter().any(|hold| hold.letter.to == *gone)
 }
 
 /// Runs that a batch ends or lets join another.

@@ -265,7 +265,7 @@ impl Actor {
         let text = run.said.as_ref().map_or("", |(_, text)| text);
         let mut post =
             conversation::next(run.conversation.as_deref()?, &self.row, run.chain.hops, ending.outcome, text)?;
-        charge(&mut post, run.pays_from());
+        charge(&mut post.letter, run.pays_from());
         Some(post)
     }
 

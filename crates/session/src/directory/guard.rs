@@ -1,7 +1,7 @@
 //! Who looks: a person, who sees everything, or a session, which sees what the rules let it.
 
 use proto::{AgentId, Error};
-use rules::access::{self, Act, Decision, Party, Settings};
+use rules::access::{self, Act, Decision, Delivery, Party, Settings};
 use std::sync::Arc;
 use store::{Scope, Session};
 
@@ -44,6 +44,17 @@ impl Guard {
             Decision::Allowed => Ok(()),
             Decision::Denied { .. } if self.is_boxed() => Err(Self::nothing(act, shown)),
             Decision::Denied { code, reason } => Err(Error::new(code, access::explain(reason, act, shown))),
+        }
+    }
+
+    /// What becomes of a message to a session; a refusal is an error. Held ones come with the reason.
+    pub(crate) fn mail(&self, target: &Session, shown: &str) -> Result<Option<String>, Error> {
+        let Self::Session { caller, sandboxed, settings } = self else { return Ok(None) };
+        match access::deliver(&party(caller, *sandboxed), &party(target, false), settings) {
+            Delivery::Posted => Ok(None),
+            Delivery::Held(reason) => Ok(Some(access::explain(reason, Act::Send, shown))),
+            Delivery::Refused(_) if self.is_boxed() => Err(Self::nothing(Act::Send, shown)),
+            Delivery::Refused(reason) => Err(Error::new(reason.code(), access::explain(reason, Act::Send, shown))),
         }
     }
 

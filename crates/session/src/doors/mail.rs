@@ -4,30 +4,36 @@
 use crate::chain::{Chain, Counts};
 use crate::courier::{self, Policy, Route, Undelivered};
 use crate::directory::Guard;
-use crate::runtime::{Arriving, Inner};
+use crate::runtime::{Arriving, Inbound, Inner};
 use crate::{now, steady, stop};
 use proto::letter::{Answer, AskReply, Prompt, Provenance, Reason, Report, Sender, Shutdown};
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
-use rules::access::Act;
+use rules::access::{Act, Visibility, explain};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
-use store::{Find, Halt, Hold, Parcel, Post, Query, Session};
+use store::{Find, Halt, Hold, Parcel, Post, Query, SentQuery, Session};
 use tools::doors::{Mail, Mailed, Say};
 
 /// The longest message.
 const LONGEST: usize = 1 << 20;
 /// How long a message waits for a person to let it in.
 const HELD: proto::Millis = 24 * 3600 * 1000;
+/// What a sender is told of a held message.
+const HELD_FOR_USER: &str = "the message waits until the user lets it in with `convoke mail accept`";
 /// The most agents one message reaches.
 const WIDEST: usize = 10_000;
 /// The most sessions of other trees that a list of peers shows.
 const PEERS: usize = 100;
+/// What a person is called as a sender.
+const PERSON: &str = "person";
 /// Words that cannot be names: they mean something else as an address.
 const RESERVED: [&str; 11] =
     ["main", "current", "global", "unknown", "fork", "person", "lead", "team-lead", "parent", "notice", "you"];
 
 /// Who writes.
+#[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
     /// None is a person, who may write to everybody.
     pub(crate) session: Option<&'a Arc<Session>>,
@@ -43,10 +49,19 @@ pub(crate) struct Author<'a> {
     pub(crate) asked: Option<&'a Shutdown>,
 }
 
+/// What becomes of a message from another gateway, and why.
+enum Welcome {
+    Posted,
+    Held(String),
+    Refused(String),
+}
+
 /// Letters to be posted, and what their author is told.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     pub(crate) post: Vec<Post>,
+    /// For the user to let in.
+    pub(crate) hold: Vec<Hold>,
     /// To other gateways, when those do not answer now.
     pub(crate) send: Vec<Parcel>,
     pub(crate) mailed: Mailed,
@@ -74,16 +89,21 @@ impl Inner {
             let why = format!("the message has {} bytes, and {LONGEST} is the most", text.len());
             return Err(Error::invalid(why).hint("put it into a file and send its path"));
         }
-        if let Some((route, to)) = courier::route(&mail.to) {
-            return self.write_abroad(author, mail, text, &route, to).await;
-        }
-        let targets = match mail.to.as_str() {
-            "*" => self.everybody(author).await?,
-            to => vec![self.one(author, to).await?],
+        let targets = match courier::route(&mail.to) {
+            // Whatever path leads there: the guard judges mail to a session of this gateway.
+            Some((Route::Socket(socket), to)) if self.courier.is_own(&socket).await => {
+                vec![self.addressee(&Author { tree: None, ..*author }, &to).await?]
+            }
+            Some((route, to)) => return self.write_abroad(author, mail, text, &route, to).await,
+            None if mail.to == "*" => self.everybody(author).await?.into_iter().map(|target| (target, None)).collect(),
+            None => vec![self.addressee(author, &mail.to).await?],
         };
-        let from = self.address_of(author).await?;
+        let within = self.address_of(author).await?;
         let mut out = Outgoing::default();
-        for target in targets {
+        for (target, held) in targets {
+            // In another tree neither names nor `main` mean the author.
+            let stranger = author.session.filter(|own| own.root != target.root);
+            let from = stranger.map_or(within.as_str(), |own| own.id.as_str());
             let to = self.address(author, &target);
             let counts = match author.chain.next(&target.id, &self.limits) {
                 Err(error) if mail.to != "*" => return Err(error),
@@ -93,12 +113,21 @@ impl Inner {
             let (message_id, state, reason) = match counts {
                 Err(why) => (None, MailState::Refused, Some(why)),
                 Ok(counts) => {
-                    let text = wrapped(&from, mail.summary.as_deref(), text);
+                    let text = wrapped(from, mail.summary.as_deref(), text);
                     let letter = self.text_letter(author, &target, mail, &text, counts);
                     let id = letter.id.to_string();
-                    // Room was looked for above: a commit must not fail over somebody else's full inbox.
-                    out.post.push(Post { letter, person: false, queue: None });
-                    (Some(id), MailState::Queued, None)
+                    match (held, author.session) {
+                        (Some(why), Some(own)) => {
+                            let (sender, queue) = (own.id.to_string(), Some(self.limits.queue));
+                            out.hold.push(Hold { letter, sender, expires: now() + HELD, queue });
+                            (Some(id), MailState::Held, Some(format!("{HELD_FOR_USER}: {why}")))
+                        }
+                        // Room was looked for above: a commit must not fail over somebody else's full inbox.
+                        _ => {
+                            out.post.push(Post { letter, person: false, queue: None });
+                            (Some(id), MailState::Queued, None)
+                        }
+                    }
                 }
             };
             out.mailed.receipts.push(MailReceipt { to, session_id: Some(target.id), message_id, state, reason });
@@ -120,11 +149,15 @@ impl Inner {
             return Err(Guard::nothing(Act::Send, &mail.to));
         }
         let hops = author.chain.forwarded(&self.limits)?;
+        // Among gateways of one user the rule for neighbours applies, and the other side cannot know what holds here.
+        let near = author.session.filter(|_| matches!(route, Route::Socket(_)));
         let message = DeliverInput {
             id: LetterId::derived("mail_", author.id).to_string(),
             to,
-            from: author.session.map_or_else(|| "person".into(), |own| own.id.to_string()),
+            from: author.session.map_or_else(|| PERSON.into(), |own| own.id.to_string()),
             name: author.session.and_then(|own| own.name.clone()),
+            agent: near.map(|own| own.owner.clone()),
+            visibility: near.map(|own| self.access.visibility(&own.owner, Act::Send).as_str().to_owned()),
             socket: None,
             message: text.to_owned(),
             summary: mail.summary.clone(),
@@ -136,8 +169,10 @@ impl Inner {
         let carried = if waits { None } else { Some(self.courier.carry(route, &message, true).await) };
         match carried {
             Some(Ok(receipt)) => out.mailed.receipts.push(MailReceipt { to: mail.to.clone(), ..receipt }),
-            Some(Err(Undelivered { error, later: false })) => return Err(error),
-            Some(Err(Undelivered { later: true, .. })) | None => {
+            Some(Err(Undelivered { error, later: false })) if !self.may_return(&error, &mail.to).await? => {
+                return Err(error);
+            }
+            Some(Err(_)) | None => {
                 out.mailed.receipts.push(MailReceipt {
                     to: mail.to.clone(),
                     session_id: None,
@@ -157,9 +192,24 @@ impl Inner {
         Ok(out)
     }
 
+    /// Whether a gateway that is not there will be: it wrote to a session here, so this is an answer.
+    async fn may_return(&self, error: &Error, address: &str) -> Result<bool, Error> {
+        if error.code != Code::NotFound || !address.starts_with("uds:") {
+            return Ok(false);
+        }
+        let query = SentQuery { sender: Some(address.to_owned()), limit: 1, ..SentQuery::default() };
+        Ok(!self.store.sent(&query).await?.is_empty())
+    }
+
     /// A message from a session of another gateway, as its door lets it in.
     pub(crate) async fn arrive(&self, arriving: Arriving) -> Result<(MailReceipt, store::Mail), Error> {
         let Arriving { message, from, policy } = arriving;
+        if let Some(socket) = &message.socket
+            && self.courier.is_own(Path::new(socket)).await
+        {
+            let why = "this message came from the gateway that it goes to";
+            return Err(Error::invalid(why).hint("address the session itself, so that its guard judges the message"));
+        }
         if message.message.len() > LONGEST {
             return Err(Error::invalid(format!("the message has more than {LONGEST} bytes")));
         }
@@ -192,20 +242,17 @@ impl Inner {
             report: None,
             expires: None,
         };
-        let refused = (target.halt == Halt::Stopped)
-            .then(|| "a person stopped this agent: only a person can start it again".to_owned())
-            .or_else(|| (policy == Policy::Refuse).then(|| "this gateway takes no mail from there".to_owned()));
         let mut mail = store::Mail { at: now(), ..store::Mail::default() };
-        let state = match (&refused, policy) {
-            (Some(_), _) => MailState::Refused,
-            (None, Policy::Hold) => {
-                let (expires, queue) = (now() + HELD, self.limits.queue);
-                mail.hold.push(Hold { letter, sender: from, expires, queue: Some(queue) });
-                MailState::Held
+        let queue = Some(self.limits.queue);
+        let (state, reason) = match self.welcome(&message, &target, policy) {
+            Welcome::Refused(why) => (MailState::Refused, Some(why)),
+            Welcome::Held(why) => {
+                mail.hold.push(Hold { letter, sender: from, expires: now() + HELD, queue });
+                (MailState::Held, Some(format!("{HELD_FOR_USER}{why}")))
             }
-            (None, _) => {
-                mail.post.push(Post { letter, person: false, queue: Some(self.limits.queue) });
-                MailState::Queued
+            Welcome::Posted => {
+                mail.post.push(Post { letter, person: false, queue });
+                (MailState::Queued, None)
             }
         };
         let receipt = MailReceipt {
@@ -213,9 +260,40 @@ impl Inner {
             session_id: Some(target.id),
             message_id: Some(id.to_string()),
             state,
-            reason: refused,
+            reason,
         };
         Ok((receipt, mail))
+    }
+
+    /// What becomes of a message from another gateway. Among gateways of one user on one machine, where `inbound` says
+    /// nothing, the rule is that for neighbours of one gateway, and both sides have to agree.
+    fn welcome(&self, message: &DeliverInput, target: &Session, policy: Inbound) -> Welcome {
+        if target.halt == Halt::Stopped {
+            return Welcome::Refused("a person stopped this agent: only a person can start it again".into());
+        }
+        let (near, policy) = match policy {
+            Inbound::Far(policy) => (false, Some(policy)),
+            Inbound::Near(policy) => (message.from != PERSON, policy),
+        };
+        let agent = message.agent.as_deref();
+        let pair = agent.filter(|_| near).and_then(|agent| self.access.agent_to_agent.refuses(agent, &target.owner));
+        if let Some(reason) = pair {
+            return Welcome::Refused(explain(reason, Act::Send, target.id.as_str()));
+        }
+        let all = |visibility: &str| visibility == Visibility::All.as_str();
+        match policy {
+            Some(Policy::Accept) => Welcome::Posted,
+            Some(Policy::Refuse) => Welcome::Refused("this gateway takes no mail from there".into()),
+            Some(Policy::Hold) => Welcome::Held(String::new()),
+            None if !near => Welcome::Posted,
+            None if !message.visibility.as_deref().is_some_and(all) => {
+                Welcome::Held(": `tools.sessions.visibility.send` of the sender's gateway is not `all`".into())
+            }
+            None if self.access.visibility(agent.unwrap_or_default(), Act::Send) != Visibility::All => {
+                Welcome::Held(": `tools.sessions.visibility.send` of the receiver's gateway is not `all`".into())
+            }
+            None => Welcome::Posted,
+        }
     }
 
     /// Why a session that exists gets no mail.
@@ -300,14 +378,21 @@ impl Inner {
         }
     }
 
-    /// The one session an address means, and that this author may write to.
+    /// The one session an address means, and that this author may write to without the user.
     async fn one(&self, author: &Author<'_>, to: &str) -> Result<Session, Error> {
+        let (target, _) = self.addressee(author, to).await?;
+        self.mail_guard(author).check(&target, Act::Send, to)?;
+        Ok(target)
+    }
+
+    /// The one session an address means, and why the user has to let this author's message in, if they have to.
+    async fn addressee(&self, author: &Author<'_>, to: &str) -> Result<(Session, Option<String>), Error> {
         let guard = self.mail_guard(author);
         let target = match self.meant(author, to).await {
             Err(_) if guard.is_boxed() => return Err(Guard::nothing(Act::Send, to)),
             found => found?,
         };
-        guard.check(&target, Act::Send, to)?;
+        let held = guard.mail(&target, to)?;
         if author.session.is_some_and(|own| own.id == target.id) {
             return Err(Error::invalid("that is you: mail goes to others").hint("list_peers shows who is there"));
         }
@@ -315,7 +400,7 @@ impl Inner {
             let why = format!("`{to}` was archived or deleted, so it gets no messages");
             return Err(Error::not_found(why).hint(self.who_is_there(author).await));
         }
-        Ok(target)
+        Ok((target, held))
     }
 
     async fn meant(&self, author: &Author<'_>, to: &str) -> Result<Session, Error> {
@@ -392,9 +477,9 @@ impl Inner {
         }
     }
 
-    /// What others write into `to` to answer this author.
+    /// What others of the tree write into `to` to answer this author.
     async fn address_of(&self, author: &Author<'_>) -> Result<String, Error> {
-        let Some(own) = author.session else { return Ok("person".into()) };
+        let Some(own) = author.session else { return Ok(PERSON.into()) };
         let Some(name) = &own.name else {
             return Ok(if own.root == own.id { "main".into() } else { own.id.to_string() });
         };

@@ -21,13 +21,13 @@ use proto::letter::Purse;
 use proto::letter::Shutdown;
 use proto::message::History;
 use proto::methods::{AgentRow, HistoryInput, ListInput, ListOutput, PeerRow, SessionInfo, StatusReport};
-use proto::{Action, Body, CallId, Class, Error, RunId, SessionId};
+use proto::{Action, Body, CallId, Class, Error, Letter, RunId, SessionId};
 use rules::Policy;
 use rules::mode::Mode;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use store::{Parcel, Post, Session};
+use store::{Hold, Parcel, Post, Session};
 
 /// The session that makes a call, as it was when it made it.
 pub(crate) struct Caller {
@@ -55,6 +55,7 @@ pub(crate) struct Caller {
 pub(crate) struct Effects {
     pub(crate) open: Vec<Session>,
     pub(crate) post: Vec<Post>,
+    pub(crate) hold: Vec<Hold>,
     pub(crate) send: Vec<Parcel>,
 }
 
@@ -66,13 +67,13 @@ impl Effects {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.post.is_empty() && self.send.is_empty()
+        self.open.is_empty() && self.post.is_empty() && self.hold.is_empty() && self.send.is_empty()
     }
 }
 
 /// Whoever causes a run pays for it, unless the letter says who does.
-pub(crate) fn charge(post: &mut Post, of: &RunId) {
-    if let Body::Prompt(prompt) = &mut post.letter.body {
+pub(crate) fn charge(letter: &mut Letter, of: &RunId) {
+    if let Body::Prompt(prompt) = &mut letter.body {
         prompt.purse.get_or_insert_with(|| Purse { of: of.clone(), allotted: None, fresh: false });
     }
 }
@@ -95,7 +96,8 @@ impl Doors {
     pub(crate) fn effects(&self) -> Effects {
         let mut effects = std::mem::take(&mut *self.effects.lock().expect("no holder of this lock panics"));
         if let Some(purse) = &self.caller.purse {
-            effects.post.iter_mut().for_each(|post| charge(post, purse));
+            effects.post.iter_mut().for_each(|post| charge(&mut post.letter, purse));
+            effects.hold.iter_mut().for_each(|hold| charge(&mut hold.letter, purse));
         }
         effects
     }

@@ -63,6 +63,7 @@ impl Office for Doors {
         let out = self.rt.write_mail(&author, &mail).await?;
         self.prepare(|effects| {
             effects.post.extend(out.post);
+            effects.hold.extend(out.hold);
             effects.send.extend(out.send);
         });
         Ok(out.mailed)

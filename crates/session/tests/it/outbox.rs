@@ -46,6 +46,10 @@ impl Courier for Neighbours {
         })
     }
 
+    async fn is_own(&self, _: &std::path::Path) -> bool {
+        false
+    }
+
     async fn peers(&self) -> Vec<PeerRow> {
         Vec::new()
     }

@@ -93,6 +93,7 @@ impl State {
             let Some(sender) = stored.sender.as_ref().filter(|_| stored.class != Class::Control) else { continue };
             let fits = query.id.as_ref().is_none_or(|wanted| id == wanted)
                 && query.session.as_ref().is_none_or(|session| stored.to == *session || sender == session.as_str())
+                && query.sender.as_ref().is_none_or(|wanted| sender == wanted)
                 && query.unread.is_none_or(|unread| stored.body.is_some() == unread)
                 && is_after(query.after.as_ref(), stored.posted, id);
             // Only who is here has mail of their own.

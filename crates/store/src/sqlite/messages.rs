@@ -196,6 +196,9 @@ fn sent_where(connection: &Connection, query: &SentQuery, of: Option<(&str, Valu
     if let Some(id) = &query.id {
         clauses.and_text("l.id = ?", id.as_str());
     }
+    if let Some(sender) = &query.sender {
+        clauses.and_text("l.sender = ?", sender);
+    }
     if let Some((clause, value)) = of {
         clauses.and(clause, [value]);
     }
