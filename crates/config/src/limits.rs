@@ -44,6 +44,8 @@ pub struct Limits {
     pub output_ms: u64,
     /// What they may take altogether, the oldest going first: `outputMegabytes` in the file.
     pub output_bytes: u64,
+    /// How long what a delivered message said is shown with it: `mailDays` in the file.
+    pub mail_ms: u64,
 }
 
 pub(crate) const SECTION: Section = Section {
@@ -92,6 +94,12 @@ pub(crate) const SECTION: Section = Section {
             "2048",
             "what these may take on the disk altogether; the oldest go first",
         ),
+        setting(
+            "limits.mailDays",
+            Kind::Number,
+            "30",
+            "how long `convoke mail` shows the text of delivered messages, and any messages to other gateways",
+        ),
     ],
 };
 
@@ -114,6 +122,7 @@ impl Default for Limits {
             idle_ms: 5 * MINUTE,
             output_ms: 30 * 24 * 60 * MINUTE,
             output_bytes: 2048 << 20,
+            mail_ms: 30 * 24 * 60 * MINUTE,
         }
     }
 }
@@ -146,6 +155,7 @@ pub(crate) const KEYS: &[&str] = &[
     "idleMinutes",
     "outputDays",
     "outputMegabytes",
+    "mailDays",
 ];
 
 impl Limits {
@@ -170,6 +180,7 @@ impl Limits {
                 "askMinutes" => limits.ask_ms = minutes(node)?,
                 "idleMinutes" => limits.idle_ms = minutes(node)?,
                 "outputDays" => limits.output_ms = (node.number(0.0, 3650.0)? * 24.0 * 60.0 * MINUTE as f64) as u64,
+                "mailDays" => limits.mail_ms = (node.number(0.0, 3650.0)? * 24.0 * 60.0 * MINUTE as f64) as u64,
                 "outputMegabytes" => limits.output_bytes = node.whole(0, MOST)? << 20,
                 _ => notes.unknown(field, KEYS),
             }

@@ -42,10 +42,7 @@ pub async fn serve(gateway: Gateway, socket: Socket, options: Serve) {
     gateway.metrics.listens(activity.clone());
     let (listener, file) = socket.split();
     let mut beside = JoinSet::new();
-    beside.spawn(resume(gateway.clone()));
-    if let Some(after) = options.idle_exit {
-        beside.spawn(exit_when_idle(gateway.clone(), activity.clone(), after));
-    }
+    beside.spawn(live(gateway.clone(), activity.clone(), options.idle_exit));
     let server = Server { gateway: gateway.clone(), router: router::router(gateway.clone()) };
     let mut serving = JoinSet::new();
     let presented = Arc::new(Presented::new(options.state.as_deref()));
@@ -136,6 +133,14 @@ impl At {
     }
 }
 
+/// Resumes what was unfinished, and then exits when there is nothing to do. A gateway that is not that far is not idle.
+async fn live(gateway: Gateway, activity: Activity, idle_exit: Option<Duration>) {
+    resume(gateway.clone()).await;
+    if let Some(after) = idle_exit {
+        exit_when_idle(gateway, activity, after).await;
+    }
+}
+
 /// Unfinished sessions go on. Behind the listening, so that a caller's first prompt does not wait for them.
 async fn resume(gateway: Gateway) {
     match gateway.runtime.resume().await {
@@ -154,6 +159,11 @@ async fn exit_when_idle(gateway: Gateway, activity: Activity, after: Duration) {
         }
         let idle = activity.idle();
         if idle >= after && !works() {
+            // So is an answer that a session was promised. What cannot be known is not a reason to leave.
+            if gateway.runtime.owes_news().await.unwrap_or(true) {
+                activity.touch();
+                continue;
+            }
             tracing::info!("nothing to do: the gateway ends");
             return gateway.stop();
         }

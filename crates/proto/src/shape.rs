@@ -78,7 +78,7 @@ shapes! {
     /// Whose a task can be.
     TaskOwner { "type": "string", "pattern": r"^\s*[A-Za-z0-9_.:-]{1,240}\s*$" };
     /// What a letter can be that is kept here.
-    KeptMail { "type": "string", "enum": ["queued", "delivered", "held", "refused", "expired"] };
+    KeptMail { "type": "string", "enum": ["queued", "delivered", "held", "refused", "expired", "unreachable"] };
     /// The `nextCursor` of a page of tasks: the last one's number.
     TaskCursor { "type": "string", "pattern": r"^[0-9]{1,18}$" };
     /// The `nextCursor` of a page.

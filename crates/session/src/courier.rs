@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{Mail, Parcel};
+use store::{Fate, Mail, Parcel};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -238,49 +238,50 @@ impl Inner {
                 if self.stop_token().is_cancelled() {
                     return Ok(true);
                 }
-                match self.carry(&parcel).await {
-                    Ok(None) => self.settle(&parcel, None).await?,
-                    Ok(Some(why)) => self.settle(&parcel, Some(&why)).await?,
-                    Err(why) if steady() - parcel.posted > PATIENCE => self.settle(&parcel, Some(&why)).await?,
+                let (state, reason) = match self.carry(&parcel).await {
+                    Ok(settled) => settled,
+                    Err(why) if steady() - parcel.posted > PATIENCE => (MailState::Unreachable, Some(why)),
                     Err(why) => {
                         tracing::debug!(address, why, "mail has to wait");
                         return Ok(true);
                     }
-                }
+                };
+                self.settle(&parcel, Fate { state, reason, at: now() }).await?;
             }
         }
     }
 
-    /// `Ok(Some)` says why it will never be there, `Err` why it is not there yet.
-    async fn carry(&self, parcel: &Parcel) -> Result<Option<String>, String> {
+    /// What became of it, and why; `Err` says why it is not there yet.
+    async fn carry(&self, parcel: &Parcel) -> Result<(MailState, Option<String>), String> {
+        let unreachable = |why: String| Ok((MailState::Unreachable, Some(why)));
         let message: DeliverInput = match serde_json::from_str(&parcel.body) {
             Ok(message) => message,
-            Err(error) => return Ok(Some(format!("it cannot be read any more: {error}"))),
+            Err(error) => return unreachable(format!("it cannot be read any more: {error}")),
         };
-        let Some((route, _)) = route(&parcel.address) else { return Ok(Some("that is no address".into())) };
+        let Some((route, _)) = route(&parcel.address) else { return unreachable("that is no address".into()) };
         match self.courier.carry(&route, &message, false).await {
             Ok(MailReceipt { state: MailState::Refused, reason, .. }) => {
-                Ok(Some(reason.unwrap_or_else(|| "the other gateway refused it".into())))
+                Ok((MailState::Refused, Some(reason.unwrap_or_else(|| "the other gateway refused it".into()))))
             }
-            Ok(_) => Ok(None),
+            Ok(MailReceipt { state, reason, .. }) => Ok((state, reason)),
             Err(Undelivered { error, later: true }) => Err(error.message),
-            Err(Undelivered { error, later: false }) => Ok(Some(error.message)),
+            Err(Undelivered { error, later: false }) => Ok((MailState::Refused, Some(error.message))),
         }
     }
 
-    /// Out of the outbox; a message that came to nothing goes back to its sender in the same transaction.
-    async fn settle(self: &Arc<Self>, parcel: &Parcel, why: Option<&str>) -> Result<(), store::Error> {
+    /// It waits no longer. A message that came to nothing goes back to its sender in the same transaction.
+    async fn settle(self: &Arc<Self>, parcel: &Parcel, fate: Fate) -> Result<(), store::Error> {
+        let lost = matches!(fate.state, MailState::Refused | MailState::Unreachable);
+        let why = fate.reason.as_deref().filter(|_| lost);
         let bounced = why.zip(parcel.sender.as_ref()).map(|(why, sender)| {
             let text = format!("{NOTICE} Your message to `{}` was not delivered: {why}.", parcel.address);
             runtime_letter(&format!("bounce_{}", parcel.id), sender, text)
         });
-        let mail =
-            Mail { at: now(), sent: vec![parcel.id.clone()], post: bounced.into_iter().collect(), ..Mail::default() };
+        let sent = vec![(parcel.id.clone(), fate)];
+        let mail = Mail { at: now(), sent: sent.clone(), post: bounced.into_iter().collect(), ..Mail::default() };
         let receipts = match self.store.deliver(mail).await {
             // Whoever sent it is gone as well.
-            Err(store::Error::NoSession(_)) => {
-                self.store.deliver(Mail { at: now(), sent: vec![parcel.id.clone()], ..Mail::default() }).await?
-            }
+            Err(store::Error::NoSession(_)) => self.store.deliver(Mail { at: now(), sent, ..Mail::default() }).await?,
             done => done?,
         };
         receipts.iter().for_each(|receipt| self.wake(&receipt.to));

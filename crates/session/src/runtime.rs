@@ -602,7 +602,7 @@ impl Runtime {
             asked: None,
         };
         let out = self.inner.write_mail(&author, &mail).await?;
-        let leaves = !out.send.is_empty();
+        let leaves = out.send.iter().any(|parcel| parcel.fate.is_none());
         let mail = Mail { at: now(), post: out.post, hold: out.hold, send: out.send, ..Mail::default() };
         let receipts = self.inner.store.deliver(mail).await?;
         receipts.iter().for_each(|receipt| self.inner.wake(&receipt.to));
@@ -619,7 +619,7 @@ impl Runtime {
         posted.iter().for_each(|receipt| self.inner.wake(&receipt.to));
         // Sent again, because the answer was lost: what became of it since is the answer now.
         if let Some(before) = posted.first().filter(|posted| posted.duplicate) {
-            let message = self.inner.message(&before.letter).await?;
+            let message = self.inner.message(&before.letter, 0).await?;
             (receipt.state, receipt.reason) = (message.state, message.reason);
         }
         Ok(receipt)
@@ -753,6 +753,11 @@ impl Runtime {
     /// Mail to other gateways may have to be delivered still.
     pub fn has_mail(&self) -> bool {
         self.inner.outbox.has_mail()
+    }
+
+    /// Whether a session was promised the end of a run, which may be long after whoever asked has stopped waiting.
+    pub async fn owes_news(&self) -> Result<bool, Error> {
+        Ok(self.inner.store.owes_news().await?)
     }
 
     /// Masks the events of one watcher that may not see secrets.

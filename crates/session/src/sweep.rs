@@ -1,5 +1,5 @@
 //! What sessions left on the disk and nobody asks for any more: outputs that were too long for a result, attachments,
-//! final words, journals. They go with their session, when they are old, and when there are too many of them.
+//! final words, journals, messages to other gateways. They go with their session, when they are old, and when there are too many of them.
 
 use crate::runtime::{Inner, Runtime};
 use proto::SessionId;
@@ -45,6 +45,9 @@ impl Inner {
                 Ok(0) => {}
                 Ok(bytes) => tracing::info!(bytes, "removed old outputs of tools"),
                 Err(error) => tracing::warn!(%error, "old outputs of tools are not removed"),
+            }
+            if let Err(error) = self.tidy_mail().await {
+                tracing::warn!(%error, "old messages to other gateways are not removed");
             }
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}

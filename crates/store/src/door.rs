@@ -1,7 +1,10 @@
 //! The door itself: what a backend is asked, and the words for it.
 
 use crate::purse::Purse;
-use crate::{BoardChange, BoardQuery, Held, HeldQuery, HeldState, Hold, Parcel, Refused, Release, Sent, SentQuery};
+use crate::{
+    BoardChange, BoardQuery, Fate, Held, HeldQuery, HeldState, Hold, OutboxQuery, Parcel, Refused, Release, Sent,
+    SentQuery,
+};
 use async_trait::async_trait;
 use proto::entry::Stored;
 use proto::letter::{AskReply, Report};
@@ -79,6 +82,12 @@ pub trait Store: Send + Sync {
     /// Mail that waits for one address, oldest first.
     async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error>;
 
+    /// Mail to other gateways, settled or not, newest first.
+    async fn outgoing(&self, query: &OutboxQuery) -> Result<Vec<Parcel>, Error>;
+
+    /// Mail to other gateways that was settled before a moment, oldest first.
+    async fn settled_before(&self, moment: Millis, limit: usize) -> Result<Vec<LetterId>, Error>;
+
     /// Letters from session to session, newest first.
     async fn sent(&self, query: &SentQuery) -> Result<Vec<Sent>, Error>;
 
@@ -99,6 +108,9 @@ pub trait Store: Send + Sync {
 
     /// Whether a run is under way whose end this session will be told of.
     async fn awaits_news(&self, session: &SessionId) -> Result<bool, Error>;
+
+    /// Whether any session will be told of the end of a run that is under way or waits to begin.
+    async fn owes_news(&self) -> Result<bool, Error>;
 
     /// A run's purse, and those above it that it was taken from, nearest first. Empty when there is no such run.
     async fn purses(&self, run: &RunId) -> Result<Vec<Purse>, Error>;
@@ -171,6 +183,9 @@ pub enum Error {
     /// The receiver's inbox is full.
     #[error("the inbox of `{0}` is full")]
     QueueFull(SessionId),
+    /// Too many messages wait for other gateways, or too much text.
+    #[error("{count} messages with {} KiB wait for {to}, which is the most that may wait", bytes >> 10)]
+    OutboxFull { to: String, count: u64, bytes: u64 },
     /// The receiver's inbox holds too much text.
     #[error("the unread messages of `{0}` are too large together")]
     InboxTooLarge(SessionId),
@@ -216,6 +231,9 @@ impl Error {
                     INBOX_BYTES >> 20
                 )
             }
+            Self::OutboxFull { .. } => {
+                "try again when the other gateway answers; `convoke mail list --state queued` shows what waits".into()
+            }
             Self::QueueFull(_) => "try again once it has read some; `limits.queue` says how many it holds".into(),
             _ => return None,
         })
@@ -234,7 +252,7 @@ impl From<Error> for proto::Error {
             | Error::Repeated { .. }
             | Error::Released { .. } => Code::Conflict,
             Error::Board(refused) => refused.code(),
-            Error::QueueFull(_) | Error::InboxTooLarge(_) => Code::LimitRate,
+            Error::QueueFull(_) | Error::InboxTooLarge(_) | Error::OutboxFull { .. } => Code::LimitRate,
             Error::Overdrawn(_) => Code::LimitBudget,
             Error::Disk { .. } | Error::Locked { .. } | Error::Closed => Code::Unavailable,
             Error::Damaged { .. } | Error::Newer { .. } | Error::Outdated { .. } | Error::Internal(_) => Code::Internal,
@@ -244,7 +262,8 @@ impl From<Error> for proto::Error {
             _ => None,
         };
         // Full inboxes empty as they are read; anything else has to change first.
-        let retry_after_ms = matches!(error, Error::QueueFull(_) | Error::InboxTooLarge(_)).then_some(1_000);
+        let retry_after_ms =
+            matches!(error, Error::QueueFull(_) | Error::InboxTooLarge(_) | Error::OutboxFull { .. }).then_some(1_000);
         let retryable = retry_after_ms.is_some();
         Self { hint: error.hint(), details, retryable, retry_after_ms, ..Self::new(code, error.to_string()) }
     }
@@ -408,8 +427,10 @@ pub struct Mail {
     pub release: Vec<Release>,
     /// Mail to other gateways, to be kept until they have it.
     pub send: Vec<Parcel>,
-    /// What they have, or will never take: out of the outbox.
-    pub sent: Vec<LetterId>,
+    /// What became of such mail, so that it waits no longer.
+    pub sent: Vec<(LetterId, Fate)>,
+    /// Settled mail to other gateways to be removed.
+    pub forget: Vec<LetterId>,
 }
 
 /// A session to put away with all below it: they stay readable by their ids, are listed no more, and no letter reaches

@@ -27,6 +27,6 @@ pub use commits::Commits;
 pub use door::*;
 pub use memory::Memory;
 pub use messages::*;
-pub use outbox::Parcel;
+pub use outbox::{Fate, OutboxQuery, Parcel};
 pub use purse::{DUST, Purse, Used};
 pub use sqlite::Sqlite;

@@ -2,7 +2,7 @@
 //! the one writer has nothing left to do but write.
 
 use crate::{
-    Ask, AskChange, Batch, BoardChange, Committed, Error, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
+    Ask, AskChange, Batch, BoardChange, Committed, Error, Fate, Fence, Fork, Hold, Mail, Once, Parcel, Post, Receipt,
     Release, Retire, RowChange, RunChange, Session, WaitChange,
 };
 use proto::letter::{Allotment, AskReply, Purse, Report, Sender};
@@ -26,7 +26,8 @@ pub(crate) struct Ready {
     pub(crate) hold: Vec<Holding>,
     pub(crate) release: Vec<Release>,
     pub(crate) send: Vec<Parcel>,
-    pub(crate) sent: Vec<LetterId>,
+    pub(crate) sent: Vec<(LetterId, Fate)>,
+    pub(crate) forget: Vec<LetterId>,
     pub(crate) runs: Vec<RunChange>,
     pub(crate) asks: Vec<Asking>,
     pub(crate) waits: Vec<WaitChange>,
@@ -125,6 +126,7 @@ impl Ready {
             release: Vec::new(),
             send: batch.send,
             sent: Vec::new(),
+            forget: Vec::new(),
             runs: batch.runs,
             asks: batch.asks.into_iter().map(Asking::new).collect::<Result<_, _>>()?,
             waits: batch.waits,
@@ -150,6 +152,7 @@ impl Ready {
             release: mail.release,
             send: mail.send,
             sent: mail.sent,
+            forget: mail.forget,
             runs: Vec::new(),
             asks: Vec::new(),
             waits: Vec::new(),

@@ -28,6 +28,8 @@ pub(crate) struct Args {
 enum Command {
     /// List mail, newest first; the same as no command
     List(List),
+    /// Show a message with its whole text
+    Show(Show),
     /// Let a held message in
     Accept(Accept),
     /// Keep a held message out for good
@@ -59,8 +61,17 @@ enum State {
     /// In the receiver's log
     Delivered,
     Refused,
-    /// Nobody decided in time
+    /// Not decided in time
     Expired,
+    /// The other gateway did not answer for a day
+    Unreachable,
+}
+
+#[derive(clap::Args)]
+struct Show {
+    /// The message
+    #[arg(value_name = "ID")]
+    id: String,
 }
 
 #[derive(clap::Args)]
@@ -84,6 +95,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     let decided = match args.command.unwrap_or_else(|| Command::List(List::default())) {
         Command::List(list) => return show(&home, list, args.json),
+        Command::Show(show) => return show_one(&home, message(&show.id)?, args.json),
         Command::Accept(accept) => {
             let input = AcceptInput { id: message(&accept.id)? };
             block_on(async { Ok(reach(&home).await?.call::<MessagesAccept>(input).await?) })?
@@ -106,12 +118,43 @@ fn message(text: &str) -> Result<LetterId, Failure> {
     Ok(id.map_err(|error| Error::invalid(error.to_string()).hint("`convoke mail --json` shows the ids"))?)
 }
 
+fn show_one(home: &Home, id: LetterId, as_json: bool) -> Result<u8, Failure> {
+    let page = block_on(read::<MessagesList>(home, MessagesInput { id: Some(id), ..MessagesInput::default() }))?;
+    let Some(message) = page.messages.first() else { return Ok(0) };
+    if as_json {
+        terminal::print_json(message);
+        return Ok(0);
+    }
+    let heading = [
+        ("from", Some(who(message.from_name.as_deref(), &message.from))),
+        ("to", Some(who(message.to_name.as_deref(), &message.to))),
+        ("kind", message.kind.clone()),
+        ("state", Some(state(message.state).into())),
+        ("reason", message.reason.clone()),
+        ("summary", message.summary.clone()),
+    ];
+    for (name, value) in heading.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        terminal::print(&format!("{name:<8} {}", terminal::one_line(&value, 1_000)));
+    }
+    match &message.text {
+        Some(text) => terminal::print(&format!("\n{text}")),
+        None => terminal::say("the text of this message is not kept any more (`limits.mailDays`)"),
+    }
+    Ok(0)
+}
+
+/// A session by its name, with what it is told apart by.
+fn who(name: Option<&str>, id: &str) -> String {
+    name.map_or_else(|| id.to_owned(), |name| format!("{name} ({id})"))
+}
+
 fn show(home: &Home, list: List, as_json: bool) -> Result<u8, Failure> {
     let input = MessagesInput {
         state: list.state.map(Into::into),
         session: list.session,
         limit: list.limit,
         cursor: list.cursor,
+        ..MessagesInput::default()
     };
     let page = block_on(read::<MessagesList>(home, input))?;
     if as_json {
@@ -135,20 +178,24 @@ fn print(page: &MessagesOutput) {
     }
 }
 
-fn row(message: &MessageRow) -> Vec<String> {
-    let state = match message.state {
+fn state(state: MailState) -> &'static str {
+    match state {
         MailState::Queued => "queued",
         MailState::Delivered => "delivered",
         MailState::Held => "held",
         MailState::Refused => "refused",
         MailState::Expired => "expired",
         MailState::Unreachable => "unreachable",
-    };
-    let text = message.text.as_deref().or(message.reason.as_deref()).unwrap_or_default();
+    }
+}
+
+fn row(message: &MessageRow) -> Vec<String> {
+    let texts = [&message.summary, &message.text, &message.reason];
+    let text = texts.into_iter().find_map(|text| text.as_deref()).unwrap_or_default();
     vec![
-        state.into(),
-        terminal::one_line(message.from_name.as_ref().unwrap_or(&message.from), 50),
-        message.to_name.as_ref().map_or_else(|| message.to.to_string(), |name| terminal::one_line(name, 50)),
+        state(message.state).into(),
+        terminal::one_line(message.from_name.as_deref().unwrap_or(&message.from), 50),
+        terminal::one_line(message.to_name.as_deref().unwrap_or(&message.to), 50),
         message.id.to_string(),
         terminal::one_line(text, 60),
     ]
@@ -162,6 +209,7 @@ impl From<State> for MailState {
             State::Delivered => Self::Delivered,
             State::Refused => Self::Refused,
             State::Expired => Self::Expired,
+            State::Unreachable => Self::Unreachable,
         }
     }
 }

@@ -159,6 +159,17 @@ fn sessions_of_two_gateways_write_to_each_other_while_one_restarts() {
     let (_, sent) = here.call("send_message", &json!({"to": address, "message": "are you there?"}));
     assert_eq!(sent["receipts"][0]["state"], json!("queued"), "{sent}");
     assert!(sent["receipts"][0]["reason"].is_string(), "{sent}");
+    // Both are in the list of mail, with what became of them, and so is what came in.
+    let sent = here.convoke(&["mail", "list", "--session", &writer, "--json"]).code(0).json();
+    let row = |words: &str| {
+        let found = sent["messages"].as_array().unwrap().iter().find(|row| row["text"] == json!(words));
+        found.unwrap_or_else(|| panic!("no `{words}`: {sent}")).clone()
+    };
+    let (asked, answered) = (row("is it raining?"), row("cats and dogs"));
+    assert_eq!((&asked["to"], &asked["outgoing"], &asked["kind"]), (&json!(address), &json!(true), &json!("message")));
+    assert_eq!((&answered["state"], &answered["outgoing"]), (&json!("delivered"), &Value::Null), "{answered}");
+    let waiting = here.convoke(&["mail", "list", "--state", "queued"]).code(0).stdout;
+    assert!(waiting.contains("are you there?") && waiting.contains("uds:"), "{waiting}");
     there.serve(&["--no-tcp"]);
     assert_eq!(there.hears(&desk, "are you there?"), 1);
 }
@@ -352,6 +363,36 @@ fn gateways_that_know_each_other_exchange_mail_over_tls_while_one_restarts() {
     assert_eq!(there.hears(&desk, "are you there?"), 1);
     let peers = here.convoke(&["peers", "--json"]).code(0).json().to_string();
     assert!(peers.contains(&format!("bridge:there/{desk}")) && peers.contains("remote"), "{peers}");
+}
+
+#[test]
+fn what_became_of_mail_to_others_is_shown_until_it_is_old() {
+    let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+    let (mut here, there) = (house(run.path(), &json!({})), house(run.path(), &json!({})));
+    let (desk, planner) = (there.session(&[]), there.session(&["--agent", "plan"]));
+    let send = |to: &str| {
+        let message =
+            json!({"to": format!("uds:{}#{to}", there.socket), "message": "hello there", "summary": "a greeting"});
+        here.call("send_message", &message).0
+    };
+    let (writer, other) = (send(&desk), send(&planner));
+    let state = |session: &str| {
+        let sent = here.convoke(&["mail", "list", "--session", session, "--json"]).code(0).json();
+        (sent["messages"][0]["state"].clone(), sent["messages"][0]["id"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!((state(&writer).0, state(&other).0), (json!("held"), json!("refused")));
+    let shown = here.convoke(&["mail", "show", &state(&writer).1]).code(0).stdout;
+    for words in [desk.as_str(), "held", "a greeting", "\nhello there\n"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    here.set(&json!({ "limits": { "mailDays": 0 } }));
+    here.kill();
+    here.serve(&["--no-tcp"]);
+    let end = Instant::now() + Duration::from_secs(40);
+    while here.convoke(&["mail", "list", "--json"]).code(0).json()["count"] != json!(0) {
+        assert!(Instant::now() < end, "old mail is still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -59,6 +59,9 @@ fn mail_between_agents_is_listed_and_nothing_unknown_is_accepted() {
     assert_eq!(page["count"], 1, "{page}");
     let message = &page["messages"][0];
     assert!(message["deliveredAt"].is_i64() && message["from"].is_string(), "{page}");
+    // Also what was taken into a log stays readable, with who wrote it and what it is.
+    assert_eq!((&message["kind"], &message["fromName"]), (&json!("task"), &json!("lead")), "{page}");
+    assert!(message["text"].as_str().is_some_and(|text| text.contains("count")), "{page}");
     assert_eq!(world.convoke(["mail", "list", "--state", "held", "--json"]).code(0).json()["count"], 0);
     let id = message["id"].as_str().unwrap();
     world.convoke(["mail", "accept", id]).code(2).says("no held message");

@@ -2,9 +2,9 @@
 
 use crate::World;
 use proto::entry::{Entry, Finish, Input, Reply, ReplyPart, Text};
-use proto::letter::InputPart;
+use proto::letter::{InputPart, Prompt, Report, Sender};
 use proto::methods::*;
-use proto::{Code, Error, RunId, SessionId, Status, Usage};
+use proto::{Body, Class, Code, Error, Letter, LetterId, RunId, SessionId, Status, Usage};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -297,6 +297,38 @@ async fn an_idle_gateway_ends_and_takes_its_socket_along() {
     let mut world = World::serve(options).await;
     (&mut world.serving).await.unwrap();
     assert!(!world.dir.path().join("run/s.sock").exists());
+}
+
+#[tokio::test]
+async fn an_idle_gateway_stays_while_a_session_was_promised_a_reply() {
+    let options = convoke_gateway::Serve { idle_exit: Some(Duration::from_millis(50)), tcp: None, state: None };
+    let mut world = World::serve(options).await;
+    // As long as there is a connection it is not idle.
+    let connected = tokio::net::UnixStream::connect(world.dir.path().join("run/s.sock")).await.unwrap();
+    let (asker, slow) = (world.session().await, world.session().await);
+    let runtime = world.gateway.runtime().clone();
+    runtime.pause(&slow, true).await.unwrap();
+    let status = async || runtime.store().session(&slow).await.unwrap().unwrap().status;
+    while status().await != Status::Paused {
+        tokio::task::yield_now().await;
+    }
+    let letter = Letter {
+        id: LetterId::new(),
+        to: slow.clone(),
+        from: Sender::Session { id: asker.clone() },
+        class: Class::Request,
+        body: Body::Prompt(Prompt::text("think hard")),
+        provenance: None,
+        conversation: None,
+        report: Some(Report { session: asker, call: None, late: true }),
+        expires: None,
+    };
+    let post = vec![store::Post { letter, person: false, queue: None }];
+    runtime.store().deliver(store::Mail { post, ..store::Mail::default() }).await.unwrap();
+    drop(connected);
+    assert!(tokio::time::timeout(Duration::from_millis(600), &mut world.serving).await.is_err(), "it left");
+    runtime.pause(&slow, false).await.unwrap();
+    (&mut world.serving).await.unwrap();
 }
 
 #[test]

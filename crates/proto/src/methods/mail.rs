@@ -71,7 +71,10 @@ pub enum MailState {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct MessagesInput {
-    /// `held`, `queued`, `delivered`, `refused` or `expired`; all of them without it.
+    /// Only this message, with its whole text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<LetterId>,
+    /// `held`, `queued`, `delivered`, `refused`, `expired` or `unreachable`; all of them without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<KeptMail>")]
     pub state: Option<MailState>,
@@ -105,13 +108,20 @@ pub struct MessageRow {
     pub id: LetterId,
     /// The sending session, or where it came from.
     pub from: String,
-    /// What the sender is called: its name, else its label.
+    /// What a sender here is called: its name, else its label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_name: Option<String>,
-    pub to: SessionId,
-    /// The same of the receiver.
+    /// The receiving session, or the address of one of another gateway.
+    pub to: String,
+    /// The same of a receiver here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_name: Option<String>,
+    /// It went to another gateway: `state` is what that said last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outgoing: bool,
+    /// `message`, `request`, `task`, `steer`, `reply`, `completion` or `conversation`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     pub state: MailState,
     pub posted_at: Millis,
     /// When a held one can no longer be accepted.
@@ -128,9 +138,36 @@ pub struct MessageRow {
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it says, shortened, while it is held or queued.
+    /// What its sender says it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// What it says, shortened in a list; for `limits.mailDays` also after it was delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+}
+
+impl MessageRow {
+    /// A row with nothing but what every message has.
+    pub fn new(id: LetterId, from: String, to: String, state: MailState, posted_at: Millis) -> Self {
+        Self {
+            id,
+            from,
+            from_name: None,
+            to,
+            to_name: None,
+            outgoing: false,
+            kind: None,
+            state,
+            posted_at,
+            expires_at: None,
+            delivered_at: None,
+            seq: None,
+            decided_at: None,
+            reason: None,
+            summary: None,
+            text: None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -85,6 +85,7 @@ impl From<store::Error> for Stop {
             store::Error::Unread(_) => Self::Unread,
             refused @ (store::Error::QueueFull(_)
             | store::Error::InboxTooLarge(_)
+            | store::Error::OutboxFull { .. }
             | store::Error::Taken { .. }
             | store::Error::Overdrawn(_)
             | store::Error::Gone(_)) => Self::Refused(refused),
@@ -358,7 +359,8 @@ impl Actor {
         }
         let archived = batch.archive.clone();
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
-        let (opened, moved, leaves) = (batch.open.len() as u64, moved_runs(&batch), !batch.send.is_empty());
+        let (opened, moved, leaves) =
+            (batch.open.len() as u64, moved_runs(&batch), batch.send.iter().any(|parcel| parcel.fate.is_none()));
         let news = self.news(&batch);
         let committed = match self.store(batch).await {
             Ok(committed) => committed,

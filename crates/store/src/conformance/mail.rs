@@ -2,8 +2,9 @@
 
 use super::Bed;
 use super::bed::{child, control, notice, prompt, request, root, take};
-use crate::{Batch, Error, Fence, Mail, Parcel, Post, RowChange};
+use crate::{Batch, Error, Fate, Fence, Mail, MailKey, OutboxQuery, Parcel, Post, RowChange};
 use proto::letter::Prompt;
+use proto::methods::MailState;
 use proto::{Body, Class, LetterId, SessionId, Status};
 
 pub async fn a_letter_is_consumed_exactly_once(bed: Bed) {
@@ -259,6 +260,7 @@ pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
         address: OFFICE.into(),
         posted: 3,
         body: "hello".into(),
+        fate: None,
     };
     let (first, second) = (parcel("mail_1", Some(&session.id)), parcel("mail_2", None));
     bed.commit(&session, Batch { send: vec![first.clone()], ..Batch::default() }).await.unwrap();
@@ -267,10 +269,12 @@ pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
     bed.store.deliver(mail).await.unwrap();
     assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap(), [first.clone(), second.clone()]);
     assert_eq!(bed.store.outbox(OFFICE, 1).await.unwrap(), std::slice::from_ref(&first));
-    bed.store.deliver(Mail { sent: vec![first.id.clone()], ..Mail::default() }).await.unwrap();
-    assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap(), [second]);
+    let fate = Fate { state: MailState::Held, reason: Some("later".into()), at: 9 };
+    bed.store.deliver(Mail { sent: vec![(first.id.clone(), fate.clone())], ..Mail::default() }).await.unwrap();
+    assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap(), std::slice::from_ref(&second));
     // A commit that is refused sends nothing.
-    let refused = bed.commit(&session, Batch { send: vec![first], expect_unread: Some(7), ..Batch::default() }).await;
+    let third = parcel("mail_9", None);
+    let refused = bed.commit(&session, Batch { send: vec![third], expect_unread: Some(7), ..Batch::default() }).await;
     assert!(matches!(refused, Err(Error::Unread(_))));
     assert_eq!(bed.store.outbox(OFFICE, 10).await.unwrap().len(), 1);
     // Each address has its own order, however much waits for another.
@@ -281,4 +285,51 @@ pub async fn the_outbox_keeps_what_others_do_not_have_yet(bed: Bed) {
     assert_eq!(bed.store.outbox_addresses(1).await.unwrap(), [OFFICE]);
     assert_eq!(bed.store.outbox("bridge:cellar/main", 1).await.unwrap(), [cellar("mail_3")]);
     assert!(bed.store.outbox("bridge:attic/main", 10).await.unwrap().is_empty());
+    // What became of it is kept, and is not sent a second time.
+    bed.store.deliver(Mail { send: vec![first.clone()], ..Mail::default() }).await.unwrap();
+    let first = Parcel { fate: Some(fate), ..first };
+    let ask = async |query: OutboxQuery| bed.store.outgoing(&OutboxQuery { limit: 10, ..query }).await.unwrap();
+    assert_eq!(ask(OutboxQuery { state: Some(MailState::Held), ..OutboxQuery::default() }).await, [first.clone()]);
+    assert_eq!(ask(OutboxQuery { sender: Some(session.id.clone()), ..OutboxQuery::default() }).await, [first.clone()]);
+    let waits = ask(OutboxQuery { state: Some(MailState::Queued), ..OutboxQuery::default() }).await;
+    let names: Vec<&str> = waits.iter().map(|parcel| parcel.id.as_str()).collect();
+    assert_eq!(names, ["mail_5", "mail_4", "mail_3", "mail_2"]);
+    let after = Some(MailKey { posted: 3, id: LetterId::parse("mail_2").unwrap() });
+    assert_eq!(ask(OutboxQuery { after, ..OutboxQuery::default() }).await, [first.clone()]);
+    // It goes when it is old; what waits does not.
+    assert!(bed.store.settled_before(9, 10).await.unwrap().is_empty());
+    assert_eq!(bed.store.settled_before(10, 10).await.unwrap(), [first.id.clone()]);
+    bed.store.deliver(Mail { forget: vec![first.id, second.id], ..Mail::default() }).await.unwrap();
+    assert_eq!(ask(OutboxQuery::default()).await.len(), 4);
+}
+
+pub async fn the_outbox_is_bounded_in_number_and_in_bytes(bed: Bed) {
+    let parcel = |n: usize, address: &str, bytes: usize| Parcel {
+        id: LetterId::parse(&format!("mail_{n}")).unwrap(),
+        sender: None,
+        address: address.into(),
+        posted: 3,
+        body: "x".repeat(bytes),
+        fate: None,
+    };
+    let send = async |send: Vec<Parcel>| bed.store.deliver(Mail { send, ..Mail::default() }).await;
+    send((0..1000).map(|n| parcel(n, "bridge:many/main", 1)).collect()).await.unwrap();
+    let full = send(vec![parcel(1000, "bridge:many/main", 1)]).await;
+    assert!(matches!(full, Err(Error::OutboxFull { count: 1000, .. })), "{full:?}");
+    // For one address, and for all.
+    const MIB: usize = 1 << 20;
+    for peer in 0..4 {
+        let lot = (0..15).map(|n| parcel(2000 + peer * 100 + n, &format!("bridge:p{peer}/main"), MIB)).collect();
+        send(lot).await.unwrap();
+    }
+    let full = send(vec![parcel(3000, "bridge:p0/main", 2 * MIB)]).await;
+    assert!(matches!(&full, Err(Error::OutboxFull { to, .. }) if to == "bridge:p0/main"), "{full:?}");
+    let full = send(vec![parcel(3001, "bridge:p9/main", 5 * MIB)]).await;
+    assert!(matches!(&full, Err(Error::OutboxFull { to, .. }) if to == "other gateways"), "{full:?}");
+    // One that the other side has already needs no room, and one that leaves makes some.
+    let fate = Fate { state: MailState::Queued, reason: None, at: 9 };
+    send(vec![Parcel { fate: Some(fate.clone()), ..parcel(3002, "bridge:p9/main", 5 * MIB) }]).await.unwrap();
+    let sent = vec![(LetterId::parse("mail_2000").unwrap(), fate)];
+    bed.store.deliver(Mail { sent, ..Mail::default() }).await.unwrap();
+    send(vec![parcel(3000, "bridge:p0/main", 2 * MIB)]).await.unwrap();
 }

@@ -101,6 +101,7 @@ macro_rules! every_rule {
             held_letters_come_in_pages,
             letters_between_sessions_are_listed,
             the_outbox_keeps_what_others_do_not_have_yet,
+            the_outbox_is_bounded_in_number_and_in_bytes,
             a_watcher_finds_what_a_letter_became,
             // sessions
             keys_and_ids_are_unique,

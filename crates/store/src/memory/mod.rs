@@ -9,12 +9,12 @@ mod table;
 use crate::ready::{Done, Ready};
 use crate::{
     Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
-    MIN_ENDING, Mail, OnKept, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent, SentQuery,
-    Session, Span, Store,
+    MIN_ENDING, Mail, OnKept, OutboxQuery, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent,
+    SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Entry, Letter, LetterId, RunId, SessionId};
+use proto::{AskId, BoardTask, Entry, Letter, LetterId, Millis, RunId, SessionId};
 use state::{Row, State, is_live};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,15 +284,44 @@ impl Store for Memory {
     async fn outbox_addresses(&self, limit: usize) -> Result<Vec<String>, Error> {
         self.read(|state| {
             let mut seen = std::collections::HashSet::new();
-            let addresses = state.outbox.rows().values().map(|parcel| &parcel.address);
+            let waiting = state.outbox.rows().values().filter(|parcel| parcel.fate.is_none());
+            let addresses = waiting.map(|parcel| &parcel.address);
             Ok(addresses.filter(|address| seen.insert(address.as_str())).take(limit).cloned().collect())
         })
     }
 
     async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error> {
         self.read(|state| {
-            let there = state.outbox.rows().values().filter(|parcel| parcel.address == address);
-            Ok(there.take(limit).cloned().collect())
+            let there = state.outbox.rows().values().filter(|parcel| parcel.fate.is_none());
+            Ok(there.filter(|parcel| parcel.address == address).take(limit).cloned().collect())
+        })
+    }
+
+    async fn outgoing(&self, query: &OutboxQuery) -> Result<Vec<Parcel>, Error> {
+        self.read(|state| {
+            let mut found: Vec<Parcel> =
+                state.outbox.rows().values().filter(|parcel| query.fits(parcel)).cloned().collect();
+            found.sort_by(|a, b| (b.posted, &b.id).cmp(&(a.posted, &a.id)));
+            found.truncate(query.limit);
+            Ok(found)
+        })
+    }
+
+    async fn settled_before(&self, moment: Millis, limit: usize) -> Result<Vec<LetterId>, Error> {
+        self.read(|state| {
+            let settled = |parcel: &Parcel| Some((parcel.fate.as_ref()?.at, parcel.id.clone()));
+            let mut found: Vec<_> = state.outbox.rows().values().filter_map(settled).collect();
+            found.retain(|(at, _)| *at < moment);
+            found.sort_by_key(|(at, _)| *at);
+            Ok(found.into_iter().take(limit).map(|(_, id)| id).collect())
+        })
+    }
+
+    async fn owes_news(&self) -> Result<bool, Error> {
+        self.read(|state| {
+            let open =
+                |row: &state::RunRow| row.run.report.is_some() && row.run.ended.is_none() && row.alias_of.is_none();
+            Ok(state.runs.rows().values().any(open))
         })
     }
 

@@ -3,6 +3,7 @@
 use super::messages::HeldRow;
 use super::purses;
 use super::table::Table;
+use crate::outbox::{Load, check_room};
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, fork_from_nowhere, rests};
 use crate::{Ask, Error, Fence, Kept, Parcel, Receipt, Retire, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
@@ -160,11 +161,15 @@ impl State {
             receipts.extend(self.release(release, work.at)?);
         }
         for parcel in &work.send {
-            self.send(parcel);
+            self.send(parcel)?;
         }
-        for id in &work.sent {
-            let place = self.outbox.rows().iter().find(|(_, parcel)| parcel.id == *id).map(|(place, _)| *place);
-            if let Some(place) = place {
+        for (id, fate) in &work.sent {
+            if let Some(place) = self.place(id, false) {
+                self.outbox.change(&place, |parcel| parcel.fate = Some(fate.clone()));
+            }
+        }
+        for id in &work.forget {
+            if let Some(place) = self.place(id, true) {
                 self.outbox.remove(&place);
             }
         }
@@ -213,11 +218,28 @@ impl State {
         Ok(())
     }
 
-    fn send(&mut self, parcel: &Parcel) {
-        if self.outbox.rows().values().all(|known| known.id != parcel.id) {
-            let place = self.outbox.rows().last_key_value().map_or(0, |(place, _)| place + 1);
-            self.outbox.put(place, parcel.clone());
+    /// Where a message is in the outbox, settled or waiting.
+    fn place(&self, id: &LetterId, settled: bool) -> Option<u64> {
+        let meant = |parcel: &Parcel| parcel.id == *id && parcel.fate.is_some() == settled;
+        self.outbox.rows().iter().find(|(_, parcel)| meant(parcel)).map(|(place, _)| *place)
+    }
+
+    fn send(&mut self, parcel: &Parcel) -> Result<(), Error> {
+        if self.outbox.rows().values().any(|known| known.id == parcel.id) {
+            return Ok(());
         }
+        if parcel.fate.is_none() {
+            let waiting = || self.outbox.rows().values().filter(|known| known.fate.is_none());
+            let add = |load: Load, known: &Parcel| Load {
+                count: load.count + 1,
+                bytes: load.bytes + known.body.len() as u64,
+            };
+            let there = waiting().filter(|known| known.address == parcel.address).fold(Load::default(), add);
+            check_room(parcel, there, waiting().fold(Load::default(), add))?;
+        }
+        let place = self.outbox.rows().last_key_value().map_or(0, |(place, _)| place + 1);
+        self.outbox.put(place, parcel.clone());
+        Ok(())
     }
 
     fn write_log(&mut self, id: &SessionId, fence: Fence, work: &Ready) -> Result<(u64, u64), Error> {

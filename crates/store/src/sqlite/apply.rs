@@ -2,20 +2,21 @@
 //!
 //! An `Err` may leave rows half changed: the writer takes the operation back (see [`super::writer`]).
 
-use super::fault::Result;
+use super::fault::{Fault, Result};
 use super::purses;
 use super::read::below;
 use super::value::{halt_number, int, json, session_id, status, text, word};
+use crate::outbox::{Load, check_room};
 use crate::purse::check_purses;
 use crate::ready::{Asking, Consume, Done, Posting, Ready, rests};
 use crate::{
-    Error, Fence, INBOX_BYTES, Kept, LARGE_LETTER, Once, Receipt, Retire, RowChange, RunChange, RunEnd, Session,
-    WaitChange,
+    Error, Fence, INBOX_BYTES, Kept, LARGE_LETTER, Once, Parcel, Receipt, Retire, RowChange, RunChange, RunEnd,
+    Session, WaitChange,
 };
 use proto::letter::Purse;
 use proto::{Class, Millis, RunId, SessionId, Status, Usage};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Params, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, ToSql, params, params_from_iter};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -275,21 +276,50 @@ impl Desk<'_> {
             receipts.extend(self.release(release)?);
         }
         for parcel in &work.send {
+            self.send(parcel)?;
+        }
+        for (id, fate) in &work.sent {
             self.run(
-                "INSERT OR IGNORE INTO outbox (id, sender, address, posted, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![
-                    parcel.id.as_str(),
-                    parcel.sender.as_ref().map(SessionId::as_str),
-                    parcel.address,
-                    parcel.posted,
-                    parcel.body
-                ],
+                "UPDATE outbox SET state = ?2, reason = ?3, settled = ?4 WHERE id = ?1 AND state IS NULL",
+                params![id.as_str(), word(&fate.state)?, fate.reason, fate.at],
             )?;
         }
-        for id in &work.sent {
-            self.run("DELETE FROM outbox WHERE id = ?1", [id.as_str()])?;
+        for id in &work.forget {
+            self.run("DELETE FROM outbox WHERE id = ?1 AND state IS NOT NULL", [id.as_str()])?;
         }
         Ok(receipts)
+    }
+
+    /// One that was sent before changes nothing.
+    fn send(&self, parcel: &Parcel) -> Result<()> {
+        if self.one::<i64>("SELECT n FROM outbox WHERE id = ?1", [parcel.id.as_str()])?.is_some() {
+            return Ok(());
+        }
+        if parcel.fate.is_none() {
+            let waits = |sql: &str, params: &[&dyn ToSql]| {
+                let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+                let (count, bytes) = self.connection.prepare_cached(sql)?.query_row(params, read)?;
+                Ok::<_, Fault>(Load { count: count as u64, bytes: bytes as u64 })
+            };
+            let all =
+                "SELECT count(*), coalesce(sum(bytes), 0) FROM outbox INDEXED BY outbox_waiting WHERE state IS NULL";
+            check_room(parcel, waits(&format!("{all} AND address = ?1"), &[&parcel.address])?, waits(all, &[])?)?;
+        }
+        self.run(
+            "INSERT INTO outbox (id, sender, address, posted, body, bytes, state, reason, settled)
+             VALUES (?1, ?2, ?3, ?4, ?5, octet_length(?5), ?6, ?7, ?8)",
+            params![
+                parcel.id.as_str(),
+                parcel.sender.as_ref().map(SessionId::as_str),
+                parcel.address,
+                parcel.posted,
+                parcel.body,
+                parcel.fate.as_ref().map(|fate| word(&fate.state)).transpose()?,
+                parcel.fate.as_ref().and_then(|fate| fate.reason.as_deref()),
+                parcel.fate.as_ref().map(|fate| fate.at),
+            ],
+        )?;
+        Ok(())
     }
 
     fn relabel(&self, session: &SessionId, label: Option<&str>) -> Result<()> {

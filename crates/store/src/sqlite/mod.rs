@@ -19,14 +19,14 @@ mod tests;
 use crate::ready::{Done, Ready};
 use crate::{
     Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
-    Mail, OnKept, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Mail, OnKept, OutboxQuery, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
 };
 use async_trait::async_trait;
 use fault::Place;
 use lock::Lock;
 pub use lock::holder_of;
 use proto::entry::Stored;
-use proto::{AskId, BoardTask, Letter, LetterId, RunId, SessionId};
+use proto::{AskId, BoardTask, Letter, LetterId, Millis, RunId, SessionId};
 use readers::Readers;
 use rusqlite::Connection;
 use std::path::Path;
@@ -212,6 +212,19 @@ impl Store for Sqlite {
     async fn outbox(&self, address: &str, limit: usize) -> Result<Vec<Parcel>, Error> {
         let address = address.to_owned();
         self.readers.read(move |db| read::outbox(db, &address, limit)).await
+    }
+
+    async fn outgoing(&self, query: &OutboxQuery) -> Result<Vec<Parcel>, Error> {
+        let query = query.clone();
+        self.readers.read(move |db| read::outgoing(db, &query)).await
+    }
+
+    async fn settled_before(&self, moment: Millis, limit: usize) -> Result<Vec<LetterId>, Error> {
+        self.readers.read(move |db| read::settled_before(db, moment, limit)).await
+    }
+
+    async fn owes_news(&self) -> Result<bool, Error> {
+        self.readers.read(read::owes_news).await
     }
 
     async fn kept_since(&self, root: Option<&SessionId>, cursor: u64, limit: usize) -> Result<Vec<Kept>, Error> {

@@ -1,13 +1,14 @@
 //! What readers ask. Every question here is answered from a range of an index; a test holds them to it.
 
 use super::fault::Result;
-use super::value::{self, SESSION, from_json, from_word, int, session_id, text};
+use super::value::{self, SESSION, from_json, from_word, int, session_id, text, word};
 use crate::{
-    Ahead, Ask, Awake, Error, Find, Kept, MIN_ENDING, PAGE_BYTES, Page, PageKey, Parcel, Query, Run, Scope, Session,
-    Span,
+    Ahead, Ask, Awake, Error, Fate, Find, Kept, MIN_ENDING, MailKey, OutboxQuery, PAGE_BYTES, Page, PageKey, Parcel,
+    Query, Run, Scope, Session, Span,
 };
 use proto::entry::Stored;
-use proto::{AskId, Letter, LetterId, RunId, SessionId};
+use proto::methods::MailState;
+use proto::{AskId, Letter, LetterId, Millis, RunId, SessionId};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Params, Row, params, params_from_iter};
 
@@ -464,6 +465,11 @@ pub(super) fn awaits_news(connection: &Connection, id: &SessionId) -> Result<boo
     Ok(prepare(connection, sql)?.query_row([id.as_str()], |row| row.get(0))?)
 }
 
+pub(super) fn owes_news(connection: &Connection) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE report_to IS NOT NULL AND ended IS NULL AND +alias_of IS NULL)";
+    Ok(prepare(connection, sql)?.query_row([], |row| row.get(0))?)
+}
+
 pub(super) fn kept_since(
     connection: &Connection,
     root: Option<&SessionId>,
@@ -514,20 +520,58 @@ pub(super) fn cursor(connection: &Connection) -> Result<u64> {
 }
 
 pub(super) fn outbox_addresses(connection: &Connection, limit: usize) -> Result<Vec<String>> {
-    let sql = "SELECT address FROM outbox GROUP BY address ORDER BY min(n) LIMIT ?1";
+    let sql = "SELECT address FROM outbox WHERE state IS NULL GROUP BY address ORDER BY min(n) LIMIT ?1";
     all(connection, sql, [most(limit)], |row| Ok(row.get(0)?))
 }
 
+const PARCEL: &str = "SELECT id, sender, address, posted, body, state, reason, settled FROM outbox ";
+
 pub(super) fn outbox(connection: &Connection, address: &str, limit: usize) -> Result<Vec<Parcel>> {
-    let sql = "SELECT id, sender, address, posted, body FROM outbox WHERE address = ?1 ORDER BY n LIMIT ?2";
-    all(connection, sql, params![address, most(limit)], |row| {
-        Ok(Parcel {
-            id: from_word(text(row, 0)?)?,
-            sender: row.get::<_, Option<String>>(1)?.as_deref().map(session_id).transpose()?,
-            address: row.get(2)?,
-            posted: row.get(3)?,
-            body: row.get(4)?,
-        })
+    let sql = format!("{PARCEL}WHERE address = ?1 AND state IS NULL ORDER BY n LIMIT ?2");
+    all(connection, &sql, params![address, most(limit)], parcel)
+}
+
+pub(super) fn outgoing(connection: &Connection, query: &OutboxQuery) -> Result<Vec<Parcel>> {
+    let mut clauses = Clauses::default();
+    if let Some(id) = &query.id {
+        clauses.and_text("id = ?", id.as_str());
+    }
+    if let Some(sender) = &query.sender {
+        clauses.and_text("sender = ?", sender.as_str());
+    }
+    match query.state {
+        None => {}
+        Some(MailState::Queued) => clauses.and("(+state IS NULL OR +state = 'queued')", []),
+        Some(state) => clauses.and_text("+state = ?", &word(&state)?),
+    }
+    if let Some(MailKey { posted, id }) = &query.after {
+        clauses.and("(posted, id) < (?, ?)", [Value::Integer(*posted), Value::Text(id.to_string())]);
+    }
+    let sql = format!("{PARCEL}WHERE 1{} ORDER BY posted DESC, id DESC LIMIT ?", clauses.sql);
+    clauses.values.push(Value::Integer(most(query.limit)));
+    all(connection, &sql, params_from_iter(clauses.values), parcel)
+}
+
+pub(super) fn settled_before(connection: &Connection, moment: Millis, limit: usize) -> Result<Vec<LetterId>> {
+    let sql = "SELECT id FROM outbox WHERE settled < ?1 ORDER BY settled LIMIT ?2";
+    all(connection, sql, params![moment, most(limit)], |row| from_word(text(row, 0)?))
+}
+
+fn parcel(row: &Row<'_>) -> Result<Parcel> {
+    let state = row.get::<_, Option<String>>(5)?;
+    Ok(Parcel {
+        id: from_word(text(row, 0)?)?,
+        sender: row.get::<_, Option<String>>(1)?.as_deref().map(session_id).transpose()?,
+        address: row.get(2)?,
+        posted: row.get(3)?,
+        body: row.get(4)?,
+        fate: match state {
+            None => None,
+            Some(state) => {
+                let at = row.get::<_, Option<Millis>>(7)?.unwrap_or_default();
+                Some(Fate { state: from_word(&state)?, reason: row.get(6)?, at })
+            }
+        },
     })
 }
 

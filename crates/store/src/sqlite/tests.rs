@@ -2,8 +2,9 @@
 
 use super::Sqlite;
 use crate::conformance::Bed;
-use crate::{Batch, Commits, Error, Fence, Find, OnKept, PageKey, Query, Scope, Span, Store};
+use crate::{Batch, Commits, Error, Fence, Find, OnKept, OutboxQuery, PageKey, Query, Scope, Span, Store};
 use proto::entry::Notice;
+use proto::methods::MailState;
 use proto::{AskId, Entry, LetterId, RunId, SessionId};
 use rusqlite::Connection;
 use std::fs;
@@ -327,6 +328,18 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::kept_next(db, None, 0).unwrap();
     read::waits_for(db, id, id).unwrap();
     read::awaits_news(db, id).unwrap();
+    read::owes_news(db).unwrap();
+    read::outbox(db, "uds:/x", 9).unwrap();
+    read::outbox_addresses(db, 9).unwrap();
+    read::settled_before(db, 9, 9).unwrap();
+    for query in [
+        OutboxQuery { limit: 9, ..OutboxQuery::default() },
+        OutboxQuery { limit: 9, sender: Some(id.clone()), ..OutboxQuery::default() },
+        OutboxQuery { limit: 9, state: Some(MailState::Queued), ..OutboxQuery::default() },
+        OutboxQuery { limit: 9, state: Some(MailState::Held), ..OutboxQuery::default() },
+    ] {
+        read::outgoing(db, &query).unwrap();
+    }
     super::purses::chain(db, &RunId::parse("run").unwrap()).unwrap();
     read::cursor(db).unwrap();
     read::cursor_before(db, &LetterId::new()).unwrap();
@@ -345,8 +358,9 @@ async fn every_question_is_an_index_range() {
         for step in steps.map(Result::unwrap) {
             // A page's order comes from its index; the few busy ones, those who share a label or a name and unread mail are
             // sorted.
-            let may_sort =
-                ["s.depth", "s.label = ?", "h.pending > 0", "GROUP BY tree"].iter().any(|part| sql.contains(part));
+            let may_sort = ["s.depth", "s.label = ?", "h.pending > 0", "GROUP BY tree", "min(n)"]
+                .iter()
+                .any(|part| sql.contains(part));
             // An index read in its own order stops at the page's end; what a recursion reached is read once.
             let may_scan = [
                 "sessions_page",
@@ -354,6 +368,9 @@ async fn every_question_is_an_index_range() {
                 "letters_page",
                 "held_page",
                 "held_waiting",
+                "outbox_page",
+                "outbox_waiting",
+                "runs_awaited",
                 "heads_unread",
                 "SCAN r",
                 "SCAN reached",
