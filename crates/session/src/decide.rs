@@ -7,6 +7,7 @@ use crate::view::View;
 use proto::letter::Sender;
 use proto::{Class, Letter, LetterId};
 use std::collections::{HashSet, VecDeque};
+use store::Unread;
 
 /// What an actor does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,11 +102,15 @@ pub fn decide(view: &View, inbox: &Inbox, limits: &Limits) -> Next {
     }
 }
 
-/// Unread letters, in the order they were posted. Control letters stand apart: they do not wait in line.
+/// What is read at once of the letters that are due, in bytes, unless the first alone has more.
+const LOT: usize = 1 << 20;
+
+/// Unread letters, in the order they were posted. Control letters stand apart: they do not wait in line. What the others say
+/// is read when they are taken.
 #[derive(Debug, Default)]
 pub struct Inbox {
     controls: VecDeque<Letter>,
-    mail: VecDeque<Letter>,
+    mail: VecDeque<Unread>,
     steers: usize,
     /// Letters among them that ask whether the session may be shut down.
     questions: usize,
@@ -114,17 +119,16 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    pub fn extend(&mut self, letters: impl IntoIterator<Item = (u64, Letter)>) {
-        for (position, letter) in letters {
+    pub fn extend(&mut self, letters: impl IntoIterator<Item = (u64, Unread)>) {
+        for (position, mut letter) in letters {
             self.read = self.read.max(position);
-            match letter.class {
-                Class::Control => self.controls.push_back(letter),
-                Class::Steer | Class::Request => {
-                    self.steers += usize::from(letter.class == Class::Steer);
-                    self.questions += usize::from(is_question(&letter));
-                    self.mail.push_back(letter);
-                }
+            if let Some(control) = letter.control.take() {
+                self.controls.push_back(*control);
+                continue;
             }
+            self.steers += usize::from(letter.class == Class::Steer);
+            self.questions += usize::from(letter.asks_to_end);
+            self.mail.push_back(letter);
         }
     }
 
@@ -154,9 +158,16 @@ impl Inbox {
         self.mail.front().is_some_and(|letter| matches!(letter.from, Sender::Person | Sender::Peer { .. }))
     }
 
-    /// The letters that `Next::Take` speaks of.
-    pub fn due_letters(&self, answering: bool, count: usize) -> Vec<Letter> {
-        self.mail.iter().filter(|letter| !answering || letter.class == Class::Steer).take(count).cloned().collect()
+    /// The first of the letters that `Next::Take` means: as many as are read at once.
+    pub fn due_letters(&self, answering: bool, count: usize) -> Vec<LetterId> {
+        let due = self.mail.iter().filter(|letter| !answering || letter.class == Class::Steer).take(count);
+        let mut bytes = 0;
+        let fits = |letter: &&Unread| {
+            let first = bytes == 0;
+            bytes += letter.bytes.max(1);
+            first || bytes <= LOT
+        };
+        due.take_while(fits).map(|letter| letter.id.clone()).collect()
     }
 
     pub fn controls(&self) -> impl Iterator<Item = &Letter> {
@@ -164,7 +175,7 @@ impl Inbox {
     }
 
     /// Requests and steers that nobody has taken.
-    pub fn queued(&self) -> impl Iterator<Item = &Letter> {
+    pub fn queued(&self) -> impl Iterator<Item = &Unread> {
         self.mail.iter()
     }
 
@@ -172,9 +183,9 @@ impl Inbox {
     pub fn consumed(&mut self, ids: &[LetterId]) {
         let mut gone: HashSet<&LetterId> = ids.iter().collect();
         let (steers, questions) = (&mut self.steers, &mut self.questions);
-        let mut forget = |letter: &Letter| {
+        let mut forget = |letter: &Unread| {
             *steers -= usize::from(letter.class == Class::Steer);
-            *questions -= usize::from(is_question(letter));
+            *questions -= usize::from(letter.asks_to_end);
         };
         // Letters are taken from the front: what is behind them, however much, is not looked at.
         while let Some(letter) = self.mail.pop_front_if(|letter| gone.remove(&letter.id)) {
@@ -196,10 +207,6 @@ impl Inbox {
     pub fn asks_to_end(&self) -> bool {
         self.questions > 0
     }
-}
-
-fn is_question(letter: &Letter) -> bool {
-    matches!(&letter.body, proto::Body::Prompt(prompt) if prompt.shutdown.is_some())
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
-use proto::letter::{AskReply, Report};
+use proto::letter::{AskReply, Report, Sender};
 use proto::{
-    AskId, BoardTask, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status, Usage,
-    Worktree,
+    AskId, BoardTask, Body, CallId, Class, Code, Entry, Letter, LetterId, Millis, Outcome, RunId, SessionId, Status,
+    Usage, Worktree,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -38,8 +38,11 @@ pub trait Store: Send + Sync {
     /// inbox in order, and the open asks.
     async fn wake(&self, session: &SessionId) -> Result<Awake, Error>;
 
-    /// Unread letters in order, after the given inbox position.
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error>;
+    /// Unread letters in order, after the given inbox position. What they say stays where it is, but for control letters.
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Unread)>, Error>;
+
+    /// Unread letters of a session, whole, in the order they are named in. One that was taken is left out.
+    async fn letters(&self, session: &SessionId, ids: &[LetterId]) -> Result<Vec<Letter>, Error>;
 
     async fn session(&self, session: &SessionId) -> Result<Option<Session>, Error>;
 
@@ -580,8 +583,31 @@ pub enum WaitChange {
 pub struct Awake {
     pub row: Session,
     pub entries: Vec<Stored>,
-    pub inbox: Vec<(u64, Letter)>,
+    pub inbox: Vec<(u64, Unread)>,
     pub asks: Vec<Ask>,
+}
+
+/// An unread letter as its session knows it until it takes it.
+#[derive(Debug, Clone)]
+pub struct Unread {
+    pub id: LetterId,
+    pub class: Class,
+    pub from: Sender,
+    /// It asks whether the session may be shut down.
+    pub asks_to_end: bool,
+    pub bytes: usize,
+    /// All of a control letter, which is obeyed at once.
+    pub control: Option<Box<Letter>>,
+}
+
+impl Unread {
+    /// Of a letter with so many bytes.
+    pub fn of(letter: Letter, bytes: usize) -> Self {
+        let asks_to_end = matches!(&letter.body, Body::Prompt(prompt) if prompt.shutdown.is_some());
+        let (id, class, from) = (letter.id.clone(), letter.class, letter.from.clone());
+        let control = (class == Class::Control).then(|| Box::new(letter));
+        Self { id, class, from, asks_to_end, bytes, control }
+    }
 }
 
 /// Why a session is no longer a member of its tree, though it could go on.

@@ -1,9 +1,12 @@
 //! Memory: what large prompts took is given back.
 
 use crate::World;
-use std::io::{BufRead, Write};
+use serde_json::{Value, json};
+use std::io::{BufRead, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use testkit::{FakeModel, Gate, Reply};
 
 /// What a process holds, in MiB.
 fn resident(pid: rustix::process::Pid) -> u64 {
@@ -38,5 +41,43 @@ fn memory_of_large_prompts_is_handed_back() {
         }
         world.convoke(["stop", "--force"]).code(0);
         child.iter_mut().for_each(|child| drop(child.wait()));
+    }
+}
+
+/// Calls a method over the gateway's socket: arguments of a command cannot be this long.
+fn call(world: &World, method: &str, input: &Value) -> String {
+    let run = std::fs::read_dir(world.home.path().join("run")).unwrap().flatten().map(|entry| entry.path());
+    let socket = run.into_iter().find(|path| path.extension().is_some_and(|end| end == "sock")).expect("a socket");
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let body = input.to_string();
+    let head = format!(
+        "POST /rpc/{method} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_session_at_work_does_not_hold_the_messages_that_wait_for_it() {
+    let world = World::with(FakeModel::start());
+    world.model.push(Reply::text("Later.").gated(Gate::new()));
+    world.convoke(["spawn", "--label", "desk", "--stay", "work"]).code(0);
+    world.model.wait_for_blocking(1);
+    let before = resident(world.gateway_pid());
+    for n in 0..5 {
+        let message = format!("{n} {}", "x y z ".repeat((9 << 20) / 6));
+        let input = json!({ "sessionKey": "desk", "message": message, "timeoutSeconds": 0 });
+        let answer = call(&world, "sessions.send", &input);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    while resident(world.gateway_pid()) > before + 32 {
+        let held = resident(world.gateway_pid());
+        assert!(Instant::now() < end, "the gateway holds {held} MiB, and {before} MiB before");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -181,7 +181,7 @@ impl Actor {
             *ending = Some(self.stop_run(batch, run, abort.reason).await);
         }
         let goes_on = current.is_some() && !meant;
-        if self.withdraw_queued(batch, abort) && !goes_on {
+        if self.withdraw_queued(batch, abort).await? && !goes_on {
             *ending = Some(Ending::cancelled(words(abort.reason)));
         }
         Ok(meant && current.is_some())
@@ -262,7 +262,7 @@ impl Actor {
         self.before_the_end().await;
         let mut batch = Batch::default();
         self.add_ending(&mut batch, &Ending::ok());
-        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None }).await?;
         (batch.row.status, batch.row.halt) = (Some(Status::Done), Some(Halt::Closed));
         self.commit(batch).await
     }
@@ -281,29 +281,30 @@ impl Actor {
             }
             None => {}
         }
-        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None });
+        self.withdraw_queued(&mut batch, &Abort { reason: Reason::Shutdown, run: None, wave: None }).await?;
         (batch.row.status, batch.row.halt) = (Some(Status::Killed), Some(Halt::Closed));
         self.commit(batch).await
     }
 
     /// Prompts that nobody has taken yet are withdrawn with the rest. False when there were none.
-    fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort) -> bool {
-        let meant = |letter: &&Letter| abort.run.as_ref().is_none_or(|run| run == &letter.id.run());
-        let first = |letter: &&Letter| !batch.consume.contains(&letter.id);
-        let queued: Vec<&Letter> = self.inbox.queued().filter(meant).filter(first).collect();
-        let why = words(abort.reason);
+    async fn withdraw_queued(&self, batch: &mut Batch, abort: &Abort) -> Result<bool, Stop> {
+        let meant = |id: &LetterId| abort.run.as_ref().is_none_or(|run| run == &id.run());
+        let first = |id: &LetterId| !batch.consume.contains(id);
+        let queued = self.inbox.queued().map(|letter| letter.id.clone()).filter(meant).filter(first).collect();
+        let (queued, why) = (self.read(queued).await?, words(abort.reason));
         queued
             .iter()
             .for_each(|letter| self.withdraw(batch, letter, why, format!("The message above was withdrawn: {why}.")));
-        !queued.is_empty()
+        Ok(!queued.is_empty())
     }
 
     /// A letter came to a session that a person stopped: it stands in the log, and starts nothing.
     pub(super) async fn shelve(&mut self) -> Result<(), Stop> {
         let mut batch = Batch::default();
-        let Some(letter) = self.inbox.queued().next() else { return Ok(()) };
+        let first = self.inbox.queued().next().map(|letter| letter.id.clone());
+        let Some(letter) = self.read(first.into_iter().collect()).await?.pop() else { return Ok(()) };
         let notice = "The user stopped this session, so the message above did not start a turn.";
-        self.withdraw(&mut batch, letter, words(Reason::User), notice.into());
+        self.withdraw(&mut batch, &letter, words(Reason::User), notice.into());
         self.commit_end(batch, &Ending::cancelled(words(Reason::User))).await
     }
 

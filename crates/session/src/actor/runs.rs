@@ -3,7 +3,7 @@
 use super::attempts::ATTEMPTS;
 use super::calls::{asked_event, result};
 use super::control::wanted;
-use super::{Actor, Stop};
+use super::{Actor, Leave, Stop};
 use crate::doors::mail::{NOTICE, runtime_letter};
 use crate::doors::{charge, conversation};
 use crate::view::{Answering, Open};
@@ -78,7 +78,7 @@ impl Actor {
     /// Moves due letters into the log: one opens a run, or all join the one under way.
     pub(super) async fn take(&mut self, count: usize) -> Result<(), Stop> {
         let current = self.view.answering().map(|now| now.run.clone());
-        let letters = self.inbox.due_letters(current.is_some(), count);
+        let letters = self.read(self.inbox.due_letters(current.is_some(), count)).await?;
         let report = letters.first().and_then(|letter| letter.report.clone());
         let by_person = letters.first().is_some_and(|letter| letter.from == Sender::Person);
         let mut batch = Batch::default();
@@ -132,6 +132,12 @@ impl Actor {
             self.take_role();
         }
         if current.is_none() { self.rehouse().await } else { Ok(()) }
+    }
+
+    /// Unread letters, whole. If one is gone, another owner took it.
+    pub(super) async fn read(&self, ids: Vec<LetterId>) -> Result<Vec<Letter>, Stop> {
+        let letters = self.rt.store.letters(&self.row.id, &ids).await?;
+        if letters.len() == ids.len() { Ok(letters) } else { Err(Stop::Leave(Leave::Fenced)) }
     }
 
     /// Another agent takes the session over: the model is told, since what was said before was another's.

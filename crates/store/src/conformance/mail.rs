@@ -204,11 +204,18 @@ pub async fn an_inbox_is_read_in_order(bed: Bed) {
     let inbox = bed.store.inbox(&session.id, 0).await.unwrap();
     assert_eq!(inbox.iter().map(|(_, letter)| letter.id.clone()).collect::<Vec<_>>(), ids);
     assert!(inbox.is_sorted_by(|a, b| a.0 < b.0));
+    // What they say is read when they are taken, in any order.
+    let named = [ids[2].clone(), ids[0].clone(), LetterId::new()];
+    let letters = bed.store.letters(&session.id, &named).await.unwrap();
+    assert_eq!(letters.iter().map(|letter| &letter.id).collect::<Vec<_>>(), [&ids[2], &ids[0]]);
+    assert!(letters.iter().all(|letter| matches!(letter.body, Body::Prompt(_)) && letter.to == session.id));
+    assert!(bed.store.letters(&other.id, &ids).await.unwrap().is_empty());
     bed.commit(&session, take(&[&ids[1]])).await.unwrap();
     let rest = bed.store.inbox(&session.id, inbox[0].0).await.unwrap();
     assert_eq!(rest.iter().map(|(_, letter)| letter.id.clone()).collect::<Vec<_>>(), ids[2..]);
     let awake = bed.store.wake(&session.id).await.unwrap();
     assert_eq!(awake.inbox.len(), 3);
+    assert!(bed.store.letters(&session.id, &ids[1..2]).await.unwrap().is_empty());
     assert!(bed.store.inbox(&session.id, inbox[3].0).await.unwrap().is_empty());
 }
 

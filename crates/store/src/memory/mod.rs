@@ -10,7 +10,7 @@ use crate::ready::{Done, Ready};
 use crate::{
     Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
     MIN_ENDING, Mail, OnKept, OutboxQuery, PAGE_BYTES, Page, PageKey, Parcel, Purse, Query, Receipt, Run, Scope, Sent,
-    SentQuery, Session, Span, Store,
+    SentQuery, Session, Span, Store, Unread,
 };
 use async_trait::async_trait;
 use proto::entry::Stored;
@@ -88,7 +88,15 @@ impl Store for Memory {
         })
     }
 
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+    async fn letters(&self, session: &SessionId, ids: &[LetterId]) -> Result<Vec<Letter>, Error> {
+        self.read(|state| {
+            state.known(session)?;
+            let own = ids.iter().filter_map(|id| state.letters.get(id)).filter(|stored| stored.to == *session);
+            own.filter_map(|stored| stored.letter().transpose()).collect()
+        })
+    }
+
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Unread)>, Error> {
         self.read(|state| {
             state.known(session)?;
             unread(state, session, after)
@@ -389,11 +397,13 @@ fn entry(kept: Kept) -> Result<Stored, Error> {
     Ok(Stored { seq: kept.seq, at: kept.at, entry })
 }
 
-fn unread(state: &State, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+fn unread(state: &State, session: &SessionId, after: u64) -> Result<Vec<(u64, Unread)>, Error> {
     let places = (session.clone(), after.saturating_add(1))..=(session.clone(), u64::MAX);
     let letters = state.unread.rows().range(places).filter_map(|((_, place), id)| {
-        let letter = state.letters.get(id)?.letter().transpose()?;
-        Some(letter.map(|letter| (*place, letter)))
+        let stored = state.letters.get(id)?;
+        let letter = stored.letter().transpose()?;
+        let bytes = stored.body.as_ref().map_or(0, |body| body.len());
+        Some(letter.map(|letter| (*place, Unread::of(letter, bytes))))
     });
     letters.collect()
 }

@@ -19,7 +19,7 @@ mod tests;
 use crate::ready::{Done, Ready};
 use crate::{
     Ahead, Ask, Awake, Batch, BoardChange, BoardQuery, Commits, Committed, Error, Fence, Find, Held, HeldQuery, Kept,
-    Mail, OnKept, OutboxQuery, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store,
+    Mail, OnKept, OutboxQuery, Page, Parcel, Purse, Query, Receipt, Run, Sent, SentQuery, Session, Span, Store, Unread,
 };
 use async_trait::async_trait;
 use fault::Place;
@@ -106,7 +106,12 @@ impl Store for Sqlite {
         self.readers.read(move |db| read::wake(db, &session)).await
     }
 
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>, Error> {
+    async fn letters(&self, session: &SessionId, ids: &[LetterId]) -> Result<Vec<Letter>, Error> {
+        let (session, ids) = (session.clone(), ids.to_vec());
+        self.readers.read(move |db| read::letters(db, &session, &ids)).await
+    }
+
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<(u64, Unread)>, Error> {
         let session = session.clone();
         self.readers.read(move |db| read::inbox(db, &session, after)).await
     }

@@ -4,7 +4,7 @@ use super::fault::Result;
 use super::value::{self, SESSION, from_json, from_word, int, session_id, text, word};
 use crate::{
     Ahead, Ask, Awake, Error, Fate, Find, Kept, MIN_ENDING, MailKey, OutboxQuery, PAGE_BYTES, Page, PageKey, Parcel,
-    Query, Run, Scope, Session, Span,
+    Query, Run, Scope, Session, Span, Unread,
 };
 use proto::entry::Stored;
 use proto::methods::MailState;
@@ -86,18 +86,31 @@ pub(super) fn wake(connection: &Connection, id: &SessionId) -> Result<Awake> {
     Ok(Awake { row, entries, inbox: unread(connection, n, 0)?, asks: asks_of(connection, n)? })
 }
 
-pub(super) fn inbox(connection: &Connection, id: &SessionId, after: u64) -> Result<Vec<(u64, Letter)>> {
+pub(super) fn inbox(connection: &Connection, id: &SessionId, after: u64) -> Result<Vec<(u64, Unread)>> {
     unread(connection, known_number(connection, id)?, after)
 }
 
-fn unread(connection: &Connection, session: i64, after: u64) -> Result<Vec<(u64, Letter)>> {
+fn unread(connection: &Connection, session: i64, after: u64) -> Result<Vec<(u64, Unread)>> {
     let sql = "SELECT n, class, body FROM letters WHERE session = ?1 AND n > ?2 AND body IS NOT NULL ORDER BY n";
     all(connection, sql, params![session, int(after)], |row| {
-        let mut letter: Letter = from_json(text(row, 2)?)?;
-        // The text was written before the class of a person's letter was chosen; the column was written after.
-        letter.class = from_word(text(row, 1)?)?;
-        Ok((row.get::<_, i64>(0)? as u64, letter))
+        Ok((row.get::<_, i64>(0)? as u64, Unread::of(letter(row)?, text(row, 2)?.len())))
     })
+}
+
+pub(super) fn letters(connection: &Connection, id: &SessionId, ids: &[LetterId]) -> Result<Vec<Letter>> {
+    let session = known_number(connection, id)?;
+    let sql = "SELECT n, class, body FROM letters WHERE id = ?1 AND session = ?2 AND body IS NOT NULL";
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(all(connection, sql, params![id.as_str(), session], letter)?);
+    }
+    Ok(found)
+}
+
+fn letter(row: &Row<'_>) -> Result<Letter> {
+    let letter: Letter = from_json(text(row, 2)?)?;
+    // The text was written before the class of a person's letter was chosen; the column was written after.
+    Ok(Letter { class: from_word(text(row, 1)?)?, ..letter })
 }
 
 /// Rows until a page is full: in bytes of one column, unless the first row alone has more.

@@ -314,6 +314,7 @@ fn ask_everything(db: &Connection, id: &SessionId) {
     read::wake(db, id).unwrap();
     read::entries(db, id, Span::Before { seq: 9, limit: 9 }).unwrap();
     read::inbox(db, id, 3).unwrap();
+    read::letters(db, id, &[LetterId::new()]).unwrap();
     read::tree(db, id, 9).unwrap();
     read::busy_below(db, id, 9).unwrap();
     read::live_children(db, id).unwrap();
