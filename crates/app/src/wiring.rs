@@ -24,6 +24,7 @@ pub(crate) fn gateway(
     implicit: bool,
     mark: Option<Mark>,
 ) -> Result<Gateway, Error> {
+    session::clock::open(&home.paths.state);
     let directory = home.user_directory().display().to_string();
     let env: Vec<(String, String)> = home.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let places = places(home);

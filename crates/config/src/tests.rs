@@ -102,7 +102,7 @@ fn a_whole_file_is_read() {
 
 #[test]
 fn the_defaults_are_those_of_the_specification() {
-    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"exchanges":200,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000,"outputMs":2592000000,"outputBytes":2147483648}"#);
+    assert_snapshot!(serde_json::to_string(&Limits::default()).unwrap(), @r#"{"depth":3,"children":100,"running":32,"agents":500,"costUsd":50.0,"calls":8,"queue":1000,"hops":8,"exchanges":200,"gateway":512,"askMs":1800000,"shutdownMs":60000,"idleMs":300000,"outputMs":2592000000,"outputBytes":2147483648,"mailMs":2592000000}"#);
 }
 
 #[test]

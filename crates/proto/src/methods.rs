@@ -1327,11 +1327,12 @@ mod tests {
     /// A new field is added to the list of harmless ones here, or gets a scope in the table.
     #[test]
     fn a_field_that_widens_permissions_needs_a_scope_of_its_own() {
-        // An agent is harmless: a caller with the scope `write` can start a session with it anyway.
+        // An agent is harmless: a caller with the scope `write` can start a session with it anyway. Whose visibility a
+        // message tells counts over the socket alone.
         const HARMLESS: &str = "sessionId key label ref newestIn agentId kinds limit activeMinutes messageLimit cursor \
             spawnedBy model thinking title idempotencyKey seq instructions message sessionKey files runId timeoutMs \
             tree queue paused includeTools before after task parent runTimeoutSeconds mode timeoutSeconds any to session \
-            summary state reason id from name socket hops local states owner number description blockedBy version \
+            summary state reason id from name agent visibility socket hops local states owner number description blockedBy version \
             addBlockedBy note cwd path what discardChanges force tool args input";
         let harmless: Vec<&str> = HARMLESS.split_whitespace().collect();
         // All of the method needs the scope.

@@ -11,7 +11,7 @@ mod board;
 mod brake;
 mod budget;
 mod chain;
-mod clock;
+pub mod clock;
 mod command;
 mod compaction;
 pub mod courier;
@@ -55,4 +55,4 @@ pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
 pub use settings::{Fixed, Here, Place, Settings};
 
-pub(crate) use clock::{now, steady};
+pub(crate) use clock::{due, now, steady};

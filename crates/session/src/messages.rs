@@ -4,8 +4,8 @@
 //! A letter that was taken has no body any more: what it said is read from the log of its receiver.
 
 use crate::doors::mail::unwrapped;
-use crate::now;
 use crate::runtime::{Inner, Runtime};
+use crate::{due, now};
 use proto::letter::{InputPart, Provenance};
 use proto::methods::{DeliverInput, MailState, MessageRow, MessagesInput, MessagesOutput};
 use proto::{Body, Entry, Error, Letter, LetterId, Millis, SessionId};
@@ -64,7 +64,7 @@ impl Runtime {
             return Err(Error::invalid(format!("the reason has more than {MAX_REASON} characters")));
         }
         let release = Release { id: id.clone(), accept, reason };
-        let mail = Mail { at: now(), release: vec![release], ..Mail::default() };
+        let mail = Mail { at: due(), release: vec![release], ..Mail::default() };
         for receipt in self.inner().store.deliver(mail).await? {
             self.inner().wake(&receipt.to);
         }
@@ -85,7 +85,7 @@ impl Inner {
         let mut rows = BTreeMap::new();
         if let Some(states) = held_states(state) {
             let (session, after) = (session.clone(), after.clone());
-            let query = HeldQuery { id: None, session, states, now: now(), after, limit };
+            let query = HeldQuery { id: None, session, states, now: due(), after, limit };
             let held = self.store.held(&query).await?;
             rows.extend(held.into_iter().map(|held| (held.id.clone(), self.held_row(held, SHOWN))));
         }
@@ -106,7 +106,7 @@ impl Inner {
 
     /// What became of one message, with so much of what it says.
     pub(crate) async fn message(&self, id: &LetterId, shown: usize) -> Result<MessageRow, Error> {
-        let query = HeldQuery { id: Some(id.clone()), now: now(), limit: 1, ..HeldQuery::default() };
+        let query = HeldQuery { id: Some(id.clone()), now: due(), limit: 1, ..HeldQuery::default() };
         let held = self.store.held(&query).await?.pop();
         if let Some(held) = held.as_ref().filter(|held| held.state != HeldState::Accepted) {
             return Ok(self.held_row(held.clone(), shown));

@@ -230,6 +230,7 @@ impl Runtime {
     pub async fn resume(&self) -> Result<usize, Error> {
         self.inner.actors.spawn(self.inner.clone().carry_mail());
         self.inner.actors.spawn(self.inner.clone().tidy_up());
+        self.inner.actors.spawn(self.inner.clone().keep_time());
         let mut after: Option<SessionId> = None;
         let mut woken = 0;
         loop {

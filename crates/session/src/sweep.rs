@@ -1,6 +1,7 @@
 //! What sessions left on the disk and nobody asks for any more: outputs that were too long for a result, attachments,
 //! final words, journals, messages to other gateways. They go with their session, when they are old, and when there are too many of them.
 
+use crate::clock;
 use crate::runtime::{Inner, Runtime};
 use proto::SessionId;
 use std::collections::HashSet;
@@ -11,6 +12,9 @@ use std::time::{Duration, SystemTime};
 
 /// Between two looks. A command may print a lot in that time, and each has a limit of its own.
 const PAUSE: Duration = Duration::from_secs(600);
+
+/// Between two notes of what time it is: by so much a crash may set that back.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Files looked at in one go; those beyond it wait for the next.
 const MOST_FILES: usize = 200_000;
@@ -52,6 +56,25 @@ impl Inner {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = self.stop_token().cancelled() => return,
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Saves what time it is, again and again, and when the gateway stops.
+    pub(crate) async fn keep_time(self: Arc<Self>) {
+        loop {
+            let stopping = self.stop_token().is_cancelled();
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(clock::save).await {
+                tracing::warn!(%error, "cannot save what time it is");
+            }
+            if stopping {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(MINUTE) => {}
+                () = self.stop_token().cancelled() => {}
             }
         }
     }

@@ -186,3 +186,23 @@ fn a_gateway_that_a_command_left_behind_makes_way_for_serve_unless_it_is_busy() 
     assert_eq!(world.gateway_pid(), busy, "a gateway at work stays");
     gate.open();
 }
+
+#[test]
+fn a_token_does_not_outlive_its_time_when_the_date_is_set_back() {
+    let world = World::bare();
+    let add = |name: &str| {
+        let added =
+            world.convoke(["token", "add", name, "--scope", "read", "--expires", "1h", "--json"]).code(0).json();
+        added["token"].as_str().unwrap().to_owned()
+    };
+    let token = add("ci");
+    let served = Served::start(&world, &[]);
+    assert_eq!(served.health(&token), 200);
+    served.end();
+    crate::set_back(&world.home, 2);
+    let served = Served::start(&world, &[]);
+    assert_eq!(served.health(&token), 401);
+    // One that is made now has its hour.
+    assert_eq!(served.health(&add("later")), 200);
+    served.end();
+}

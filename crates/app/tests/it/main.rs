@@ -33,7 +33,7 @@ mod undo;
 mod wires;
 mod worktrees;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::process::{Child, Command, Output, Stdio};
 use testkit::{FakeModel, RepoDir, TempHome};
@@ -133,4 +133,13 @@ impl Done {
         assert!(self.stderr.contains(words), "`{words}` is not said: {self:#?}");
         self
     }
+}
+
+/// As if the date had been so much later when the last gateway ran, the machine was restarted, and the date set back.
+pub(crate) fn set_back(home: &TempHome, hours: i64) {
+    let file = home.path().join("state/clock.json");
+    let mut clock: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    clock["seen"] = json!(clock["seen"].as_i64().unwrap() + hours * 3_600_000);
+    clock["boot"] = json!("another");
+    std::fs::write(file, clock.to_string()).unwrap();
 }

@@ -396,6 +396,25 @@ fn what_became_of_mail_to_others_is_shown_until_it_is_old() {
 }
 
 #[test]
+fn a_held_message_expires_in_time_when_the_date_is_set_back() {
+    let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
+    let mut here = house(run.path(), &json!({}));
+    let desk = here.session(&[]);
+    here.call("send_message", &json!({"to": desk, "message": "is it raining?"}));
+    here.call("send_message", &json!({"to": desk, "message": "and now?"}));
+    let held = || here.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
+    let (before, id) = (held()["count"].clone(), held()["messages"][0]["id"].as_str().unwrap().to_owned());
+    assert_eq!(before, json!(2));
+    here.convoke(&["stop"]).code(0);
+    crate::set_back(&here.home, 25);
+    // Without a gateway as well as with one.
+    let list = here.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
+    assert_eq!(list["count"], json!(0), "{list}");
+    here.serve(&["--no-tcp"]);
+    here.convoke(&["mail", "accept", &id]).code(2).says("has expired");
+}
+
+#[test]
 fn an_idle_gateway_with_mail_to_deliver_stays_and_delivers_it() {
     let run = tempfile::Builder::new().prefix("cvkr").tempdir().unwrap();
     let path = run.path().join("away.sock");

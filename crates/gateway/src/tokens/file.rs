@@ -1,10 +1,10 @@
 //! The file tokens are kept in, and the file that holds the first one: for this user alone, replaced as a whole.
 
 use super::{Hash, hash};
-use crate::now;
 use proto::methods::Scope;
 use proto::{Code, Error, Millis};
 use serde::{Deserialize, Serialize};
+use session::clock::due;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -75,7 +75,7 @@ impl Token {
             scopes: self.scopes.clone(),
             created_at: self.created,
             expires_at: self.expires,
-            expired: !self.is_valid(now()),
+            expired: !self.is_valid(due()),
         }
     }
 }
@@ -105,7 +105,8 @@ impl Stamp {
 pub fn add(state: &Path, name: &str, scopes: &[Scope], expires: Option<Duration>) -> Result<Added, Error> {
     check_name(name)?;
     let token = fresh()?;
-    let created = now();
+    session::clock::open(state);
+    let created = due();
     let expires = expires.map(|expires| created.saturating_add(i64::try_from(expires.as_millis()).unwrap_or(i64::MAX)));
     let mut distinct: Vec<Scope> = Vec::new();
     for scope in scopes {
@@ -132,6 +133,7 @@ pub fn add(state: &Path, name: &str, scopes: &[Scope], expires: Option<Duration>
 
 /// All of them, oldest first.
 pub fn list(state: &Path) -> Result<Vec<Info>, Error> {
+    session::clock::open(state);
     Ok(read(&path(state))?.iter().map(Token::info).collect())
 }
 
@@ -156,15 +158,16 @@ pub fn revoke(state: &Path, name: &str) -> Result<(), Error> {
 
 /// Makes sure that this home's own user has a token, and says where it is.
 pub fn ensure_admin(state: &Path) -> Result<TokenFile, Error> {
+    session::clock::open(state);
     let file = admin_path(state);
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     let kept = hash(kept.trim());
     let known = read(&path(state))?;
-    let good = |token: &Token| token.hash == kept && token.scopes.contains(&Scope::Admin) && token.is_valid(now());
+    let good = |token: &Token| token.hash == kept && token.scopes.contains(&Scope::Admin) && token.is_valid(due());
     if !known.iter().any(good) {
         let token = fresh()?;
         let entry =
-            Token { name: ADMIN.into(), hash: hash(&token), scopes: vec![Scope::Admin], created: now(), expires: None };
+            Token { name: ADMIN.into(), hash: hash(&token), scopes: vec![Scope::Admin], created: due(), expires: None };
         save(&file, token.as_bytes())?;
         change(state, |tokens| {
             tokens.retain(|token| token.name != ADMIN);

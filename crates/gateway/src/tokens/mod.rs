@@ -10,8 +10,8 @@ pub(crate) use file::save;
 pub use file::{Added, Info, TokenFile, add, ensure_admin, list, revoke};
 
 use crate::caller::Caller;
-use crate::now;
 use file::{Stamp, Token};
+use session::clock::due;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,7 @@ pub(crate) struct Hold {
 
 impl Tokens {
     pub(crate) fn new(state: &Path) -> Self {
+        session::clock::open(state);
         let inner =
             Inner { path: file::path(state), read: Mutex::default(), held: Mutex::default(), somebody: Notify::new() };
         Self { inner: Arc::new(inner) }
@@ -80,7 +81,7 @@ impl Tokens {
                 found = Some(token);
             }
         }
-        let token = found.filter(|token| token.is_valid(now()))?;
+        let token = found.filter(|token| token.is_valid(due()))?;
         let (hold, revoked) = self.hold(presented);
         Some(Caller::with_token(&token.name, token.scopes.clone(), revoked, hold))
     }
@@ -125,7 +126,7 @@ impl Inner {
     }
 
     fn sweep(&self) {
-        let (tokens, now) = (self.current(), now());
+        let (tokens, now) = (self.current(), due());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|hash, held| {
             let valid = tokens.iter().any(|token| token.hash == *hash && token.is_valid(now));

@@ -5,7 +5,7 @@ use crate::chain::{Chain, Counts};
 use crate::courier::{self, Policy, Route, Undelivered};
 use crate::directory::Guard;
 use crate::runtime::{Arriving, Inbound, Inner};
-use crate::{now, steady, stop};
+use crate::{due, now, steady, stop};
 use proto::letter::{Answer, AskReply, Prompt, Provenance, Reason, Report, Sender, Shutdown};
 use proto::methods::{DeliverInput, MailReceipt, MailState, PeerRow, Place};
 use proto::{AskId, Body, Class, Code, Error, Letter, LetterId, SessionId, ids};
@@ -119,7 +119,7 @@ impl Inner {
                     match (held, author.session) {
                         (Some(why), Some(own)) => {
                             let (sender, queue) = (own.id.to_string(), Some(self.limits.queue));
-                            out.hold.push(Hold { letter, sender, expires: now() + HELD, queue });
+                            out.hold.push(Hold { letter, sender, expires: due() + HELD, queue });
                             (Some(id), MailState::Held, Some(format!("{HELD_FOR_USER}: {why}")))
                         }
                         // Room was looked for above: a commit must not fail over somebody else's full inbox.
@@ -248,12 +248,12 @@ impl Inner {
             report: None,
             expires: None,
         };
-        let mut mail = store::Mail { at: now(), ..store::Mail::default() };
+        let mut mail = store::Mail { at: due(), ..store::Mail::default() };
         let queue = Some(self.limits.queue);
         let (state, reason) = match self.welcome(&message, &target, policy) {
             Welcome::Refused(why) => (MailState::Refused, Some(why)),
             Welcome::Held(why) => {
-                mail.hold.push(Hold { letter, sender: from, expires: now() + HELD, queue });
+                mail.hold.push(Hold { letter, sender: from, expires: due() + HELD, queue });
                 (MailState::Held, Some(format!("{HELD_FOR_USER}{why}")))
             }
             Welcome::Posted => {
