@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, cannot};
 use crate::settings::{load_at, odd};
-use crate::{organisation, terminal};
+use crate::{names, organisation, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::MetadataExt;
@@ -42,7 +42,8 @@ impl Home {
     }
 
     pub(crate) fn warn(&self) {
-        for warning in self.loaded.warnings.iter().chain(&odd(&self.loaded)) {
+        let unfit = names::unfit(self);
+        for warning in self.loaded.warnings.iter().chain(&odd(&self.loaded)).chain(&unfit) {
             terminal::say(&format!("warning: {}", warning.replace('\n', "\n  ")));
         }
     }

@@ -59,12 +59,38 @@ fn near(name: &str, permissions: &BTreeSet<&'static str>) -> String {
     nearest.map(|nearest| format!("; the nearest is `{nearest}`")).unwrap_or_default()
 }
 
+/// Warnings about agents whose model is a short name that nothing here fits.
+pub(crate) fn unfit_models(loaded: &Loaded, models: &Models) -> Vec<String> {
+    let unfit = loaded.named.iter().filter(|named| is_of_agent(named) && models.full(&named.name).is_none());
+    let told = unfit.map(|Named { name, path, origin, .. }| {
+        let place = format!("{}:{}", origin.file, origin.line);
+        format!(
+            "{place}: `{path}`: no configured model fits `{name}`, so the agent runs on the model it has without that"
+        )
+    });
+    told.collect()
+}
+
+/// The same for a command, which makes out the models only where that is needed.
+pub(crate) fn unfit(home: &Home) -> Vec<String> {
+    if !home.loaded.named.iter().any(is_of_agent) {
+        return Vec::new();
+    }
+    let models = providers::models(&home.paths, &home.env, &home.loaded);
+    models.map(|models| unfit_models(&home.loaded, &models)).unwrap_or_default()
+}
+
+fn is_of_agent(named: &Named) -> bool {
+    named.of == Of::Model && named.path.starts_with("agent.") && proto::model::is_short(&named.name)
+}
+
 /// Errors about models that cannot be asked.
 pub(crate) fn unknown_models(loaded: &Loaded, models: &Models) -> Vec<Error> {
-    let named = loaded.named.iter().filter(|named| named.of == Of::Model);
+    let named = loaded.named.iter().filter(|named| named.of == Of::Model && !is_of_agent(named));
     named
         .filter_map(|named| {
-            let unknown = models.resolve(&named.name).err()?;
+            let name = models.full(&named.name).unwrap_or_else(|| named.name.clone());
+            let unknown = models.resolve(&name).err()?;
             let (file, line, path) = (&named.origin.file, named.origin.line, &named.path);
             let error = Error::invalid(format!("{file}:{line}: `{path}`: {}", unknown.message));
             Some(match unknown.candidates.is_empty() {

@@ -177,8 +177,10 @@ fn here(paths: &Paths, env: &Environment, mut loaded: Loaded, like: Option<&Here
         Some(like) => like.default_model.clone(),
         None => providers::default_model(env, &loaded),
     };
-    let agents = Arc::new(agents(&loaded, env)?);
+    let default_model = models.full(&default_model).unwrap_or(default_model);
+    let agents = Arc::new(agents(&loaded, env)?.on(|name| models.full(name)));
     loaded.warnings.extend(odd(&loaded));
+    loaded.warnings.extend(names::unfit_models(&loaded, &models));
     Ok(Here { agents, models, default_model, loaded: Arc::new(loaded) })
 }
 

@@ -175,6 +175,11 @@ pub(crate) fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
+/// A line as it fits into the terminal, if there is one.
+pub(crate) fn within(line: &str) -> String {
+    width().map_or_else(|| line.to_owned(), |width| shortened(line, width))
+}
+
 /// The narrowest that a column is cut to, and what stands between two.
 const NARROWEST: usize = 8;
 const GAP: usize = 2;

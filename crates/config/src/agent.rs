@@ -8,7 +8,7 @@ use crate::document::{Field, Node, Place, excerpt};
 use crate::permission::{self, Ceilings, Placed};
 use crate::reference::{Kind, Section, When, setting};
 use crate::section::{Notes, near};
-use crate::{Error, Held, Of, model, sandbox, visibility};
+use crate::{Error, Held, Of, PERMISSION_MODES, model, sandbox, visibility};
 
 /// What the file says about an agent; what it does not say is left to the built-in profile or the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -27,6 +27,10 @@ pub struct Agent {
     /// Handed to the provider; keys of the agent that mean nothing to us end up here as well.
     pub options: Map<String, Value>,
     pub color: Option<String>,
+    /// Its sessions work in a worktree of their own when another agent starts them.
+    pub worktree: bool,
+    /// The permission mode of its sessions when another agent starts them.
+    pub permission_mode: Option<&'static str>,
     /// A hard limit on model calls in one run.
     pub steps: Option<u32>,
     pub permission: Vec<Rule>,
@@ -55,6 +59,8 @@ pub enum Mode {
 }
 
 const MODES: &[(&str, Mode)] = &[("primary", Mode::Primary), ("subagent", Mode::Subagent), ("all", Mode::All)];
+
+const ISOLATION: &[(&str, bool)] = &[("worktree", true), ("none", false)];
 
 /// More model calls than any run makes; a longer number is a slip of the finger.
 const MOST_STEPS: u64 = 1_000_000;
@@ -95,6 +101,18 @@ pub(crate) const SECTION: Section = Section {
             "`sandbox`",
             "`mode` and `network`: how far its commands reach; `isolated`: its sessions reach nothing but what they start",
         ),
+        setting(
+            "agent.<name>.isolation",
+            Kind::Choice(&["worktree", "none"]),
+            "`none`",
+            "`worktree`: it gets a worktree of its own when another agent starts it",
+        ),
+        setting(
+            "agent.<name>.permission_mode",
+            Kind::Choice(&["ask", "accept-edits", "plan", "auto"]),
+            "`ask`",
+            "its permission mode when another agent starts it; never one that asks less than that agent's",
+        ),
         setting("agent.<name>.color", Kind::Text, "none", "how it is shown"),
         setting("agent.<name>.hidden", Kind::Flag, "`false`", "not offered to people or models"),
         setting("agent.<name>.disable", Kind::Flag, "`false`", "takes it away, a built-in one too"),
@@ -121,6 +139,8 @@ impl Agent {
                 "options" => {
                     agent.options.extend(node.fields()?.iter().map(|option| (option.key.clone(), option.node.json())));
                 }
+                "isolation" => agent.worktree = node.choice(ISOLATION)?,
+                "permission_mode" => agent.permission_mode = Some(node.choice(PERMISSION_MODES)?),
                 "color" => agent.color = owned(node)?,
                 "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
                 "permission" => places = permission::read(node)?,
@@ -151,6 +171,8 @@ const KEYS: &[&str] = &[
     "hidden",
     "options",
     "color",
+    "isolation",
+    "permission_mode",
     "steps",
     "permission",
     "tools",

@@ -383,10 +383,33 @@ fn agents_are_read_from_files_of_three_programs() {
     let finder = &agents["pathfinder"];
     let names: Vec<_> = finder.tools.iter().map(|(name, shown)| (name.as_str(), *shown)).collect();
     assert_eq!(names, [("*", false), ("Read", true), ("Grep", true), ("Bash", true)]);
-    assert_eq!((finder.mode, finder.model.as_deref(), finder.options.len()), (Some(Mode::Subagent), None, 0));
+    assert_eq!((finder.mode, finder.options.len()), (Some(Mode::Subagent), 0));
+    assert_eq!((finder.model.as_deref(), finder.permission_mode), (Some("sonnet"), Some("plan")));
     let shown = loaded.origins();
     let prompt = shown.iter().find(|shown| shown.path == "agent.reviewer.prompt").unwrap();
     assert_eq!((prompt.origin.layer, prompt.origin.line), (Layer::Directory, 7));
+}
+
+#[test]
+fn what_an_agent_file_of_claude_code_asks_for_is_done_or_said() {
+    let world = World::new();
+    let file = |name: &str, keys: &str| {
+        world.write(&format!(".claude/agents/{name}.md"), &format!("---\ndescription: x\n{keys}\n---\nhi"));
+    };
+    file("alone", "isolation: worktree\npermissionMode: acceptEdits\nbackground: true\ncolor: blue\nmodel: inherit");
+    file("odd", "isolation: remote\npermissionMode: bypassPermissions\nbackground: false\nmodel: gpt");
+    world.trust();
+    let loaded = world.good();
+    let alone = &loaded.config.agent["alone"];
+    assert_eq!((alone.worktree, alone.permission_mode), (true, Some("accept-edits")));
+    assert_eq!((alone.color.as_deref(), alone.model.as_deref(), alone.options.len()), (Some("blue"), None, 0));
+    let odd = &loaded.config.agent["odd"];
+    assert_eq!((odd.worktree, odd.permission_mode, odd.model.as_deref(), odd.options.len()), (false, None, None, 0));
+    assert_eq!(loaded.warnings.len(), 4, "{:?}", loaded.warnings);
+    for (line, key) in [(3, "isolation: remote"), (4, "permissionMode: bypass"), (5, "background"), (6, "model: gpt")] {
+        let told = |warning: &String| warning.contains(&format!("odd.md:{line}")) && warning.contains(key);
+        assert!(loaded.warnings.iter().any(told), "{key}: {:?}", loaded.warnings);
+    }
 }
 
 #[test]

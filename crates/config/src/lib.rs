@@ -356,6 +356,10 @@ fn read_agents(node: &Node, notes: &mut Notes, loaded: &mut Loaded) -> Result<()
 /// A model's full name. What stands behind the first slash is the provider's own business.
 fn model(node: &Node, notes: &mut Notes) -> Result<String, Error> {
     let text = node.text()?;
+    if proto::model::is_short(text) {
+        notes.names(Of::Model, &node.path, text, node);
+        return Ok(text.to_owned());
+    }
     match text.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
             notes.names(Of::Model, &node.path, text, node);

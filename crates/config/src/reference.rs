@@ -183,7 +183,7 @@ Beside each `.convoke/convoke.jsonc`, and at the same places in the repository:
 
 | what | where | how |
 |---|---|---|
-| agents | `.convoke/agents/**/*.md`, `.opencode/agents/*.md`, `.claude/agents/*.md` | front matter with the keys of `agent.<name>`, the body is the prompt; named after the file unless `name` says otherwise. A bad file is named and only that agent is left out. Of two with one name at one place the first in this row counts |
+| agents | `.convoke/agents/**/*.md`, `.opencode/agents/*.md`, `.claude/agents/*.md` | front matter with the keys of `agent.<name>`, the body is the prompt; named after the file unless `name` says otherwise. In files of Claude Code `model` (also `sonnet`, `opus`, `haiku`, `inherit`), `maxTurns`, `isolation: worktree`, `permissionMode` (`default`, `acceptEdits`, `plan`) and `color` mean what they mean there, and a warning tells of what is not done. A bad file is named and only that agent is left out. Of two with one name at one place the first in this row counts |
 | commands | `.convoke/commands/**/*.md`, `.opencode/commands/*.md`, `.claude/commands/**/*.md` | `convoke run \"/name and arguments\"`; `git/tidy.md` is `/git:tidy`. `$ARGUMENTS`, `$1`, `$2`, …; front matter: `description`, `agent`, `model`, `subtask` |
 | skills | `SKILL.md` in a folder of `.convoke/skills`, `.opencode/skills`, `.claude/skills` | agents are told `name`, `description` and path, and read the file when they need it. Commands and skills of a repository count once it is trusted |
 | instructions | `AGENTS.md`, else `CLAUDE.md`, in the directory of the user's file, then from the root of the repository down | told to every agent, the nearest last |

@@ -124,7 +124,8 @@ fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) ->
         let node = match &sheet.kind {
             Kind::Settings => document::parse(&sheet.source, &sheet.text).ok(),
             Kind::Agent { style, .. } => {
-                agents::read(&sheet.source, &sheet.text, &sheet.file, *style).ok().map(|(_, node)| node)
+                let read = agents::read(&sheet.source, &sheet.text, &sheet.file, *style, &mut Vec::new());
+                read.ok().map(|(_, node)| node)
             }
             Kind::Command { .. } | Kind::Skill => None,
         };
@@ -184,7 +185,8 @@ impl<'a> Laying<'a> {
                 self.lay(node, &sheet.source)
             }
             Kind::Agent { style, base } => {
-                let read = agents::read(&sheet.source, &sheet.text, &sheet.file, *style);
+                let warnings = &mut self.reading.warnings;
+                let read = agents::read(&sheet.source, &sheet.text, &sheet.file, *style, warnings);
                 let laid =
                     read.map_err(|error| format!("{} ({})", error.message, error.hint)).and_then(|(name, node)| {
                         self.names.entry(base.clone()).or_default().take(&name, &sheet.source.name)?;

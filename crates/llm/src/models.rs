@@ -89,6 +89,20 @@ pub struct Unknown {
     pub candidates: Vec<String>,
 }
 
+/// Whether a model is the one of a short name, or of the family of one: `claude-sonnet-4-5` is a `sonnet`.
+fn is_of(model: &str, short: &str) -> bool {
+    let last = model.rsplit('/').next().unwrap_or(model);
+    last == short
+        || (!short.contains('-') && last.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == short))
+}
+
+/// The numbers in a model's name, its version first; a date counts last.
+fn age(name: &str) -> (Vec<u64>, u64) {
+    let numbers = name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
+    let (dates, versions): (Vec<u64>, Vec<u64>) = numbers.partition(|number| *number > 100_000);
+    (versions, dates.first().copied().unwrap_or_default())
+}
+
 /// Every model this program can ask.
 #[derive(Clone)]
 pub struct Models {
@@ -118,6 +132,23 @@ impl Models {
         })
     }
 
+    /// What a choice stands for: a short name such as `sonnet` is the newest model of that family that is known here, other
+    /// choices are what they say. `None` when no model fits.
+    pub fn full(&self, choice: &str) -> Option<String> {
+        if !proto::model::is_short(choice) {
+            return Some(choice.to_owned());
+        }
+        let (short, variant) = proto::model::split(choice);
+        let fits = |name: &String| name.split_once('/').is_some_and(|(_, model)| is_of(model, short));
+        // The vendor's own server before those that pass its models on.
+        let newest =
+            self.names().into_iter().filter(fits).max_by_key(|name| (name.starts_with("anthropic/"), age(name)));
+        let direct =
+            || Some(format!("anthropic/{short}")).filter(|name| short.contains('-') && self.find(name).is_ok());
+        let name = newest.or_else(direct)?;
+        Some(variant.map_or_else(|| name.clone(), |variant| format!("{name}#{variant}")))
+    }
+
     /// A model by its plain name, which may contain `/`.
     fn find(&self, name: &str) -> Result<(Arc<dyn Provider>, Model), Unknown> {
         // Whatever somebody sends is named again in the refusal: not all of it.
@@ -126,6 +157,9 @@ impl Models {
             return Err(self.unknown(&start, format!("`{start}…` is too long for a model's name")));
         }
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
+            if proto::model::is_short(name) {
+                return Err(self.unknown(name, format!("no configured model fits `{name}`")));
+            }
             return Err(self.unknown(name, format!("model `{name}` is not of the form `provider/model`")));
         };
         match self.providers.get(provider) {
@@ -302,6 +336,30 @@ mod tests {
         check("offline/plain", "plain", 200_000);
         check("offline/demo", "demo", 200_000);
         check("offline/demo.script", "demo.script", 200_000);
+    }
+
+    #[test]
+    fn a_short_name_is_the_newest_model_of_its_family() {
+        let names =
+            ["claude-sonnet-4", "claude-3-7-sonnet", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5", "sonnets"];
+        let of = |providers: &[(&str, &[&str])]| {
+            let providers = providers.iter().map(|(name, models)| ((*name).to_owned(), configured(models)));
+            Models::new(PathBuf::new(), providers.collect())
+        };
+        let here =
+            of(&[("acme", &names), ("relay", &["anthropic/claude-opus-4.1"]), ("anthropic", &["claude-haiku-4-5"])]);
+        let full = |name: &str| here.full(name).unwrap_or_default();
+        assert_eq!(full("sonnet"), "acme/claude-sonnet-4-5-20250929");
+        assert_eq!(full("sonnet#high"), "acme/claude-sonnet-4-5-20250929#high");
+        assert_eq!(full("opus"), "relay/anthropic/claude-opus-4.1");
+        assert_eq!(
+            (full("haiku"), full("claude-sonnet-4")),
+            ("anthropic/claude-haiku-4-5".into(), "acme/claude-sonnet-4".into())
+        );
+        // Whatever is not short is left alone, and what fits nothing is told.
+        assert_eq!((full("acme/x"), full("#high")), ("acme/x".into(), "#high".into()));
+        assert_eq!((here.full("claude-nova-9"), of(&[]).full("opus")), (None, None));
+        assert!(of(&[]).resolve("opus").err().unwrap().message.contains("no configured model fits `opus`"));
     }
 
     #[test]

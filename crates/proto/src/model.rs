@@ -3,6 +3,15 @@
 //! One text, so that whatever carries a model (a letter, an entry, a row, a setting) carries how hard it is to think. A
 //! choice may be a variant alone (`#high`): whichever model it is, in that variant. An empty one (`#`) is the plain model.
 
+/// Families of models that Claude Code names by one word.
+pub const SHORT: [&str; 3] = ["sonnet", "opus", "haiku"];
+
+/// Whether a choice names a family or a model without a provider, as Claude Code does.
+pub fn is_short(choice: &str) -> bool {
+    let (model, _) = split(choice);
+    SHORT.contains(&model) || (model.starts_with("claude-") && !model.contains('/'))
+}
+
 /// The model, and the variant if one is named. The model of a variant alone is empty.
 pub fn split(choice: &str) -> (&str, Option<&str>) {
     match choice.split_once('#') {

@@ -20,6 +20,7 @@ impl Runtime {
             visible(&here.agents, agent)?;
         }
         let model = change.model.map(|choice| {
+            let choice = here.full(&choice);
             let own = proto::model::chosen(Some(&choice), || row.model.clone().unwrap_or_default());
             let runs_as = change.agent.as_deref().unwrap_or(&row.agent);
             // A variant alone is one of whatever model it runs on.

@@ -366,14 +366,15 @@ impl Runtime {
         let command = command::find(&prompt.text, &here.loaded.commands);
         let agent = prompt.agent.as_ref().or(command.and_then(|(command, _)| command.agent.as_ref()));
         let model = prompt.model.as_ref().or(command.and_then(|(command, _)| command.model.as_ref()));
+        let model = model.map(|model| here.full(model));
         if let Some(agent) = agent {
             agents.get(agent)?;
         }
-        if let Some(model) = model {
+        if let Some(model) = &model {
             let runs_as = agent.unwrap_or(&row.agent);
             here.model(&proto::model::chosen(Some(model), || self.inner.model_for(row, runs_as)))?;
         }
-        let (agent, model) = (agent.cloned(), model.cloned());
+        let agent = agent.cloned();
         // A person's word brings money of its own.
         let allotted = Some(crate::budget::limits(&self.inner.limits));
         let purse = Purse { of: run.clone(), allotted, fresh: false };
@@ -425,7 +426,8 @@ impl Runtime {
         let agents = &here.agents;
         let profile = visible(agents, new.agent.as_deref().unwrap_or(agents.default_agent()))?;
         let usual = || profile.model_or(|| here.default_model.clone());
-        here.model(&proto::model::chosen(new.model.as_deref(), usual))?;
+        let model = new.model.as_deref().map(|model| here.full(model));
+        here.model(&proto::model::chosen(model.as_deref(), usual))?;
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let mode = mode(new.mode.as_deref(), &here)?;
@@ -433,7 +435,7 @@ impl Runtime {
         let mut row = new_row(id, &key, &profile.name, cwd, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);
-        row.model.clone_from(&new.model);
+        row.model = model;
         Ok(row)
     }
 
@@ -555,6 +557,7 @@ impl Runtime {
                 label: session.label,
                 agent: session.agent,
                 name: session.name,
+                note: None,
                 output_file,
                 worktree: None,
                 attachments: Vec::new(),

@@ -127,6 +127,11 @@ impl Here {
         })
     }
 
+    /// A choice of a model by its whole name; one that fits nothing stays as it is, and is refused when it is used.
+    pub(crate) fn full(&self, choice: &str) -> String {
+        self.models.full(choice).unwrap_or_else(|| choice.to_owned())
+    }
+
     /// What every agent here is told besides its own prompt. What came with a repository is left out where `may_read` says
     /// no.
     pub(crate) fn briefing(&self, may_read: impl Fn(&Path) -> bool) -> String {

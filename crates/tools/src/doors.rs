@@ -79,6 +79,8 @@ pub struct Spawned {
     /// The profile it runs as.
     pub agent: String,
     pub name: Option<String>,
+    /// What of the wish could not be done as it was put.
+    pub note: Option<String>,
     /// Where its final words will be.
     pub output_file: String,
     /// The directory of its own that it works in.

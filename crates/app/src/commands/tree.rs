@@ -34,7 +34,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     };
     match tree {
         Some(tree) if args.json => terminal::print_json(&tree),
-        Some(tree) => terminal::print(draw(&tree).trim_end()),
+        Some(tree) => draw(&tree).lines().for_each(|line| terminal::print(&terminal::within(line))),
         None if args.json => terminal::print_json(&json!({ "root": null, "sessions": [] })),
         None => terminal::say("there is no session yet"),
     }

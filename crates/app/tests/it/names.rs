@@ -2,8 +2,9 @@
 
 use crate::World;
 use crate::company::until;
+use crate::terminal::Terminal;
 use serde_json::{Value, json};
-use testkit::{Gate, Reply};
+use testkit::{FakeModel, Gate, Reply, RepoDir, TempHome};
 
 /// Plays a lead that starts an agent called `writer` and waits for it; the id of the agent's session.
 fn led(world: &World, label: &str) -> String {
@@ -140,4 +141,56 @@ fn a_session_is_removed_with_its_descendants_and_gives_its_label_back() {
     world.convoke(["rm", "slow", "--force"]).code(0).says("removed 1 session: slow");
     assert_eq!(world.convoke(["ps", "--json"]).code(0).json()["count"], 0);
     drop(run.wait_with_output().unwrap());
+}
+
+#[test]
+fn an_agent_and_a_model_are_known_by_the_names_they_have_in_claude_code() {
+    let model = FakeModel::start();
+    let limits = json!({ "context": 200_000, "output": 8_000 });
+    let models = json!({ "claude-sonnet-4": limits, "claude-sonnet-4-5": limits });
+    let home = TempHome::new(&model).config_json(json!({ "provider": { "fake": { "models": models } } }));
+    let world = World { model, home, repo: RepoDir::new() };
+    let agents = world.repo.path().join(".claude/agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    let file = "---\ndescription: helps\nmodel: haiku\npermissionMode: bypassPermissions\n---\nHelp.";
+    std::fs::write(agents.join("helper.md"), file).unwrap();
+    world.convoke(["trust"]).code(0);
+    let launch = |model: &str, kind: &str| {
+        let input = json!({
+            "description": "a piece", "prompt": "do it", "subagent_type": kind, "model": model, "run_in_background": false,
+        });
+        Reply::calls([("agent", input)])
+    };
+    world.model.push(launch("sonnet", "general-purpose"));
+    world.model.push(Reply::text("Done by sonnet."));
+    world.model.push(launch("opus", "helper"));
+    world.model.push(Reply::text("Done by what there is."));
+    world.model.push(Reply::text("Done."));
+    let ran = world.convoke(["run", "--label", "lead", "have it done"]).code(0);
+    for words in ["helper.md:3", "no configured model fits `haiku`", "helper.md:4", "permissionMode: bypassPermissions"]
+    {
+        assert!(ran.stderr.contains(words), "{words}: {ran:#?}");
+    }
+    let asked: Vec<Value> = world.model.requests().iter().map(|request| request.body()["model"].clone()).collect();
+    assert_eq!(asked, ["test", "claude-sonnet-4-5", "test", "test", "test"].map(|name| json!(name)));
+    let history = world.convoke(["history", "lead", "--include-tools", "--json"]).code(0).json().to_string();
+    assert!(history.contains("No configured model fits `opus`"), "{history}");
+    let row = world.convoke(["ps", "--agent", "general", "--json"]).code(0).json()["sessions"][0].clone();
+    assert_eq!(row["model"], "fake/claude-sonnet-4-5", "{row}");
+}
+
+#[test]
+fn lists_fit_a_narrow_terminal_and_are_whole_in_a_pipe() {
+    let world = World::new();
+    let id = led(&world, "a-label-that-is-rather-long");
+    for command in ["ps", "tree"] {
+        let (shown, code) = Terminal::of_width(&world, 80, &[command]).end();
+        assert_eq!(code, Some(0), "{shown}");
+        let longest = shown.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+        assert!(longest <= 80 && shown.contains('…'), "{longest}: {shown}");
+        let piped = world.convoke([command]).code(0).stdout;
+        assert!(piped.lines().any(|line| line.chars().count() > 80) && !piped.contains('…'), "{piped}");
+    }
+    let tail = &id[id.len() - 6..];
+    assert!(Terminal::of_width(&world, 80, &["ps"]).end().0.contains(tail), "ids are not cut");
 }

@@ -29,8 +29,17 @@ impl Terminal {
     }
 
     pub(crate) fn with(world: &World, args: &[&str], env: &[(&str, &str)]) -> Self {
+        Self::sized(world, 200, args, env)
+    }
+
+    /// One whose lines have so many characters.
+    pub(crate) fn of_width(world: &World, columns: u16, args: &[&str]) -> Self {
+        Self::sized(world, columns, args, &[])
+    }
+
+    fn sized(world: &World, columns: u16, args: &[&str], env: &[(&str, &str)]) -> Self {
         let quoted: Vec<String> = args.iter().map(|arg| format!("'{arg}'")).collect();
-        let line = format!("stty cols 200; '{CONVOKE}' {}", quoted.join(" "));
+        let line = format!("stty cols {columns}; '{CONVOKE}' {}", quoted.join(" "));
         let mut command = world.home.command("script");
         command.args(["-qefc", &line, "/dev/null"]).current_dir(world.repo.path()).env("TERM", "xterm");
         command.envs(env.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());

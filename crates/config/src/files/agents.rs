@@ -28,7 +28,15 @@ pub(crate) fn find(base: &Path, reading: &mut Reading) -> Vec<(PathBuf, Style)> 
 }
 
 /// An agent's file as a piece of settings: `{ "agent": { <name>: … } }`.
-pub(crate) fn read(source: &Arc<Source>, text: &str, file: &Path, style: Style) -> Result<(String, Node), Error> {
+///
+/// What another program's file asks for and is not done here is added to `warnings`.
+pub(crate) fn read(
+    source: &Arc<Source>,
+    text: &str,
+    file: &Path,
+    style: Style,
+    warnings: &mut Vec<String>,
+) -> Result<(String, Node), Error> {
     let mut read = markdown::parse(source, text, "agent")?;
     let start = document::place(source, "", 0);
     let named = read.front.iter().position(|field| field.key == "name").map(|at| read.front.remove(at));
@@ -40,7 +48,7 @@ pub(crate) fn read(source: &Arc<Source>, text: &str, file: &Path, style: Style) 
     for field in &mut read.front {
         below(&path, &mut field.node);
     }
-    let mut fields = adapt(read.front, style, &path);
+    let mut fields = adapt(read.front, style, &path, warnings);
     if !read.body.is_empty() && !fields.iter().any(|field| field.key == "prompt") {
         fields.push(text_field(&path, "prompt", read.body, read.place));
     }
@@ -69,8 +77,8 @@ fn wrap(name: &str, profile: Node) -> Node {
 }
 
 /// What other programs write differently, as we would write it.
-fn adapt(fields: Vec<Field>, style: Style, path: &str) -> Vec<Field> {
-    let mut adapted: Vec<Field> = fields.into_iter().filter_map(|field| one(field, style)).collect();
+fn adapt(fields: Vec<Field>, style: Style, path: &str, warnings: &mut Vec<String>) -> Vec<Field> {
+    let mut adapted: Vec<Field> = fields.into_iter().filter_map(|field| one(field, style, warnings)).collect();
     if style == Style::Claude && !adapted.iter().any(|field| field.key == "mode") {
         // There an agent is always started by another one.
         let place = adapted.first().map(|field| field.place.clone());
@@ -79,7 +87,7 @@ fn adapt(fields: Vec<Field>, style: Style, path: &str) -> Vec<Field> {
     adapted
 }
 
-fn one(mut field: Field, style: Style) -> Option<Field> {
+fn one(mut field: Field, style: Style, warnings: &mut Vec<String>) -> Option<Field> {
     let text = field.node.text().ok().map(str::to_owned);
     match (field.key.as_str(), text) {
         // `tools:` without a value is all of them.
@@ -88,8 +96,23 @@ fn one(mut field: Field, style: Style) -> Option<Field> {
             field.node.value = Value::List(names(&field.node, &text));
             Some(field)
         }
-        // `sonnet` and `inherit` name no provider.
-        ("model", Some(text)) if style == Style::Claude && !text.contains('/') => None,
+        ("model", Some(text)) if style == Style::Claude && text == "inherit" => None,
+        ("model", Some(text)) if style == Style::Claude && !text.contains('/') && !proto::model::is_short(&text) => {
+            odd(&field, warnings, "names no provider, so the agent runs on the model of the session that starts it");
+            None
+        }
+        ("permissionMode", text) if style == Style::Claude => permission_mode(field, text.as_deref(), warnings),
+        ("isolation", text) if style == Style::Claude && text.as_deref() != Some("worktree") => {
+            odd(&field, warnings, "is ignored: only `worktree` is known");
+            None
+        }
+        // Agents work in the background anyway.
+        ("background", _) if style == Style::Claude => {
+            if !matches!(field.node.value, Value::Flag(true)) {
+                odd(&field, warnings, "is ignored: the call that starts the agent decides (`run_in_background`)");
+            }
+            None
+        }
         ("maxTurns", _) if style == Style::Claude => {
             "steps".clone_into(&mut field.key);
             Some(field)
@@ -100,7 +123,29 @@ fn one(mut field: Field, style: Style) -> Option<Field> {
 }
 
 /// Keys that mean the same to us; the others speak of things we do differently.
-const FROM_CLAUDE: &[&str] = &["description", "model", "color", "prompt", "mode"];
+const FROM_CLAUDE: &[&str] = &["description", "model", "color", "prompt", "mode", "isolation"];
+
+/// Claude Code's modes by the names they have here. One that asks nobody is not taken from a file.
+fn permission_mode(mut field: Field, text: Option<&str>, warnings: &mut Vec<String>) -> Option<Field> {
+    let mode = match text {
+        Some("default") => "ask",
+        Some("acceptEdits") => "accept-edits",
+        Some("plan") => "plan",
+        _ => {
+            odd(&field, warnings, "is ignored: `default`, `acceptEdits` and `plan` are taken from an agent's file");
+            return None;
+        }
+    };
+    "permission_mode".clone_into(&mut field.key);
+    field.node.value = Value::Text(mode.to_owned());
+    Some(field)
+}
+
+/// Says what becomes of a key that does not do here what it does elsewhere.
+fn odd(field: &Field, warnings: &mut Vec<String>, what: &str) {
+    let value = field.node.text().map(|text| format!(": {}", excerpt(text))).unwrap_or_default();
+    warnings.push(format!("{}: `{}{value}` {what}", field.place.line(), field.key));
+}
 
 /// `Read, Grep, Bash(git *)`: the names alone.
 fn names(node: &Node, text: &str) -> Vec<Node> {

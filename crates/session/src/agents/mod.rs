@@ -25,6 +25,11 @@ pub struct Profile {
     pub prompt: String,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    /// It works in a worktree of its own when another agent starts it.
+    pub worktree: bool,
+    /// Its permission mode then.
+    pub permission_mode: Option<rules::mode::Mode>,
+    pub color: Option<String>,
     /// Model calls a run may make.
     pub steps: Option<u32>,
     /// Defaults, the user's global rules, the agent's own, the user's for this agent: in that order.
@@ -90,6 +95,7 @@ impl Profile {
             steps: self.steps,
             temperature: self.temperature,
             top_p: self.top_p,
+            color: self.color.clone(),
             tools: self.tools.iter().map(|(name, shown)| (name.clone(), (*shown).into())).collect(),
             permission: self.rules.clone(),
             ..proto::methods::AgentRow::default()
@@ -152,6 +158,14 @@ impl Agents {
         Ok(Self { profiles, default, ceilings, main: Vec::new() })
     }
 
+    /// The same agents on models by their whole names. One whose model has none runs on what it would run on without one.
+    pub fn on(mut self, full: impl Fn(&str) -> Option<String>) -> Self {
+        for profile in self.profiles.values_mut() {
+            profile.model = profile.model.take().and_then(|model| full(&model));
+        }
+        self
+    }
+
     /// The same agents below these ceilings instead of the user's rules alone.
     pub fn under(mut self, ceilings: &Ceilings) -> Self {
         self.ceilings = expanded(ceilings);
@@ -198,7 +212,9 @@ impl Agents {
     }
 
     pub fn get(&self, name: &str) -> Result<&Profile, Error> {
-        self.profiles.get(&name.trim().to_ascii_lowercase()).ok_or_else(|| {
+        let wanted = name.trim().to_ascii_lowercase();
+        let elsewhere = || tools::agent::elsewhere(&wanted).and_then(|name| self.profiles.get(name));
+        self.profiles.get(&wanted).or_else(elsewhere).ok_or_else(|| {
             let known: Vec<&str> = self.list().filter(|p| !p.hidden).map(|p| p.name.as_str()).collect();
             let shown: String = name.chars().take(64).collect();
             Error::not_found(format!("there is no agent `{shown}`")).hint(format!("there is: {}", known.join(", ")))
@@ -227,6 +243,9 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.temperature = agent.temperature.or(base.temperature);
     base.top_p = agent.top_p.or(base.top_p);
     base.steps = agent.steps.or(base.steps);
+    base.worktree |= agent.worktree;
+    base.permission_mode = agent.permission_mode.and_then(rules::mode::Mode::parse).or(base.permission_mode);
+    base.color = agent.color.clone().or(base.color);
     base.isolated = agent.isolated.or(base.isolated);
     base.held = agent.held;
     let names = |(name, wanted): &(String, bool)| {

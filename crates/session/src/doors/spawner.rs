@@ -80,15 +80,16 @@ impl Spawner for Doors {
 
 impl Inner {
     /// Checks a request in the order of the contract (S8) and prepares the child.
-    pub(crate) async fn plan(&self, order: Order<'_>, request: Spawn) -> Result<Child, Error> {
+    pub(crate) async fn plan(&self, order: Order<'_>, mut request: Spawn) -> Result<Child, Error> {
         let here = self.settings.at(&Place::of(order.parent))?;
+        let note = whole_model(&mut request, &here);
         let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
         if request.model.is_some() {
             here.model(&model_of(&order, &request, profile))?;
         }
         let label = request.label.as_deref().map(proto::key::label).transpose()?;
         let name = request.name.as_deref().map(agent_name).transpose()?;
-        let mode = mode_of(&order, request.mode.as_deref())?;
+        let mode = mode_of(&order, request.mode.as_deref(), profile)?;
         let mut identity = String::new();
         let (session, open) = match &request.resume {
             Some(child) => {
@@ -107,7 +108,7 @@ impl Inner {
                 if !request.fork {
                     row.policy = Grant { identity: identity.clone(), ..Grant::read(&row.policy) }.write();
                 }
-                if request.isolated
+                if (request.isolated || (profile.worktree && !request.fork))
                     && let Err(error) = self.isolate(&mut row, order.policy).await
                 {
                     order.planned.fetch_sub(1, Ordering::SeqCst);
@@ -150,6 +151,7 @@ impl Inner {
             label,
             agent: profile.name.clone(),
             name: session.name,
+            note,
             worktree: session.worktree.filter(|worktree| worktree.isolated).map(|worktree| worktree.path),
             attachments,
         };
@@ -375,9 +377,25 @@ fn fork_as<'h>(order: &Order<'_>, here: &'h Here) -> Result<&'h Profile, Error> 
     here.agents.get(&parent.agent)
 }
 
-/// The mode that is asked for; without one a child plans when its parent does, and else asks.
-fn mode_of(order: &Order<'_>, asked: Option<&str>) -> Result<Mode, Error> {
+/// Writes a short name of a model out. One that fits nothing here is left out, and the caller is told.
+fn whole_model(request: &mut Spawn, here: &Here) -> Option<String> {
+    let asked = request.model.take()?;
+    request.model = here.models.full(&asked);
+    if request.model.is_some() {
+        return None;
+    }
+    let (short, variant) = proto::model::split(&asked);
+    request.model = variant.map(|variant| format!("#{variant}"));
+    Some(format!("No configured model fits `{short}`, so the agent runs on the model it has without that."))
+}
+
+/// The mode that is asked for; without one the agent's own; without that a child plans when its parent does, and else asks.
+fn mode_of(order: &Order<'_>, asked: Option<&str>, profile: &Profile) -> Result<Mode, Error> {
     let Some(name) = asked else {
+        let own = profile.permission_mode.filter(|own| order.mode != Mode::Plan && order.mode.may_start(*own));
+        if let Some(own) = own {
+            return Ok(own);
+        }
         return Ok(if order.mode == Mode::Plan { Mode::Plan } else { Mode::Ask });
     };
     let Some(mode) = Mode::parse(name) else {

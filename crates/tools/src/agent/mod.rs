@@ -25,7 +25,7 @@ pub struct Args {
     /// A name by which other agents of this task can write to it.
     #[serde(default)]
     name: Option<String>,
-    /// A model for it, as `provider/model`.
+    /// A model for it, as `provider/model`, or `sonnet`, `opus` or `haiku` for the newest of those.
     #[serde(default)]
     model: Option<String>,
     /// How hard it is to think: a variant of its model, such as `high`.
@@ -46,6 +46,20 @@ pub struct Args {
 #[serde(rename_all = "lowercase")]
 enum Isolation {
     Worktree,
+}
+
+/// Agents of Claude Code, by the names they have here.
+const ELSEWHERE: [(&str, &str); 1] = [("general-purpose", "general")];
+
+/// The agent that does here what one does elsewhere, for those who know it by that name.
+pub fn elsewhere(name: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours)
+}
+
+/// What starting an agent needs permission for: by the name it is given, and by the one it has here.
+pub(crate) fn accesses(agent: &str) -> Vec<Access> {
+    let names = std::iter::once(agent).chain(elsewhere(&agent.trim().to_ascii_lowercase()));
+    names.map(|name| Access::new("task", name).always(name)).collect()
 }
 
 impl Args {
@@ -79,8 +93,7 @@ impl Tool for Agent {
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
-        let agent = args.fresh().unwrap_or(FORK);
-        vec![Access::new("task", agent).always(agent)]
+        accesses(args.fresh().unwrap_or(FORK))
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
@@ -104,7 +117,11 @@ impl Tool for Agent {
             Err(refused) => return Ok(answer::refused(&refused)),
         };
         if waits {
-            return Ok(Output::waiting(On::Run { run: child.run, session: child.session }));
+            let waiting = Output::waiting(On::Run { run: child.run, session: child.session });
+            return Ok(match child.note {
+                Some(note) => waiting.note(note),
+                None => waiting,
+            });
         }
         let mut value = json!({
             "status": "launched",
@@ -116,6 +133,9 @@ impl Tool for Agent {
             "note": "It works in the background. You know nothing of its result yet: do not guess at it, and do not read \
                      or follow `output_file` unless the user asks. A message will tell you when it has ended.",
         });
+        if let (Some(more), Some(note)) = (&child.note, value["note"].as_str()) {
+            value["note"] = json!(format!("{more} {note}"));
+        }
         if let Some(name) = &child.name {
             value["name"] = json!(name);
         }
@@ -147,9 +167,13 @@ impl Tool for Agent {
         if let Some(code) = finished.code {
             value["code"] = json!(code);
         }
+        let mut notes: Vec<String> = waited.waiting.note.iter().cloned().collect();
         if let Some(worktree) = &finished.worktree {
             value["worktree"] = json!(worktree);
-            value["note"] = json!(worktree.words());
+            notes.push(worktree.words());
+        }
+        if !notes.is_empty() {
+            value["note"] = json!(notes.join(" "));
         }
         Output::json(&value)
     }

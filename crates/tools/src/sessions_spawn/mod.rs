@@ -62,6 +62,9 @@ impl Tool for SessionsSpawn {
             "mode": mode,
             "note": "The session works on its own now. Its answer reaches you as a message: do not ask or wait for it.",
         });
+        if let (Some(more), Some(note)) = (&child.note, result["note"].as_str()) {
+            result["note"] = json!(format!("{more} {note}"));
+        }
         if let Some(label) = &child.label {
             result["label"] = json!(label);
         }

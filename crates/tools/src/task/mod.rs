@@ -54,7 +54,7 @@ impl Tool for Task {
     }
 
     fn access(&self, args: &Args, _: &ToolCx) -> Vec<Access> {
-        vec![Access::new("task", &args.subagent_type).always(&args.subagent_type)]
+        crate::agent::accesses(&args.subagent_type)
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
