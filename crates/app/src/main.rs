@@ -1,5 +1,6 @@
 //! The binary: commands and wiring, nothing else.
 
+mod asking;
 mod commands;
 mod courier;
 mod duration;

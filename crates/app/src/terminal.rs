@@ -158,7 +158,9 @@ fn code(style: Style) -> Option<&'static str> {
         Style::Plain => None,
         Style::Bold => Some("1"),
         Style::Dim => Some("2"),
-        Style::Error => Some("31"),
+        Style::Error | Style::Removed => Some("31"),
+        Style::Added => Some("32"),
+        Style::Place => Some("36"),
     }
 }
 

@@ -44,6 +44,11 @@ impl Events {
         Self { address, open, reader: Reader::new(LONGEST), ready: VecDeque::new() }
     }
 
+    /// Where the stream began: whoever goes on from here has missed nothing before its first event.
+    pub fn cursor(&self) -> Option<String> {
+        self.open.cursor.clone()
+    }
+
     /// The next event, with its cursor if it is kept; `None` when the gateway closed the stream. Safe to drop and call
     /// again, also after [`Error::Silent`]: what was read stays here.
     pub async fn next(&mut self) -> Result<Option<(Option<String>, Seen)>, Error> {

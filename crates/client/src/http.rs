@@ -16,12 +16,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
 
+/// The header that tells where a stream of events begins.
+const CURSOR: &str = "convoke-cursor";
+
 /// No answer of the table is larger: pages are capped far below.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
 /// A response and the task that reads it; dropping this closes the connection.
 pub(crate) struct Open {
     pub(crate) body: Incoming,
+    /// Where a stream of events begins.
+    pub(crate) cursor: Option<String>,
     _connection: JoinSet<()>,
 }
 
@@ -104,9 +109,10 @@ where
 
 async fn accept(response: Response<Incoming>, task: JoinSet<()>) -> Result<Open, Error> {
     let status = response.status();
+    let cursor = response.headers().get(CURSOR).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let body = response.into_body();
     if status == StatusCode::OK {
-        return Ok(Open { body, _connection: task });
+        return Ok(Open { body, cursor, _connection: task });
     }
     #[derive(serde::Deserialize)]
     struct Refusal {

@@ -23,6 +23,9 @@ const CHUNK: usize = 256;
 /// How long a silent stream may look dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// The header that tells where a stream begins.
+pub(crate) const CURSOR: &str = "convoke-cursor";
+
 /// What a watcher asks for.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +134,11 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    /// What is passed on next comes after this.
+    pub(crate) fn cursor(&self) -> u64 {
+        self.last
+    }
+
     /// The next one; `None` ends the watching. Safe to drop and call again.
     pub(crate) async fn next(&mut self) -> Option<Item> {
         loop {

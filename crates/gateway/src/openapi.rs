@@ -123,7 +123,10 @@ fn others() -> Map<String, Value> {
         "events",
         Some(Scope::Read),
         "Events of a tree, a session or everything: what is kept since a cursor, then what happens.",
-        text("A stream that goes on until somebody closes it", "text/event-stream"),
+        text(
+            "A stream that goes on until somebody closes it; the header `convoke-cursor` tells where it begins",
+            "text/event-stream",
+        ),
     );
     events["parameters"] = json!([
         query("root", "Any session of the tree to watch"),

@@ -123,7 +123,9 @@ async fn watch(
         Ok(watcher) => {
             // A stream that ends, with its token or the gateway, takes the connection along.
             let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), (CONNECTION, "close")];
-            (headers, Body::from_stream(sse::bytes(watcher, gateway.metrics.stream(), caller))).into_response()
+            // Whoever is cut off before the first event goes on from there.
+            let begins = [(events::CURSOR, watcher.cursor().to_string())];
+            (headers, begins, Body::from_stream(sse::bytes(watcher, gateway.metrics.stream(), caller))).into_response()
         }
         Err(error) => failure(error),
     }

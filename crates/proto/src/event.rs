@@ -1,6 +1,8 @@
 //! Events: what those who watch see. Kept ones carry a cursor; the others may be missed.
 
-use crate::{AskId, BoardTask, CallId, Entry, Millis, Question, Rule, SessionId, Status};
+use crate::letter::AskReply;
+use crate::methods::{AskInfo, QuestionInfo};
+use crate::{AskId, BoardTask, CallId, Entry, Millis, SessionId, Status};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -19,20 +21,11 @@ pub enum Event {
     /// What a call has printed since the last of these: the newest of it. Never kept.
     Output { session_id: SessionId, call_id: CallId, text: String, dropped: u64 },
     /// A question to a person. Stored beside the log; told again to whoever asks for the open ones.
-    Ask {
-        ask_id: AskId,
-        session_id: SessionId,
-        agent: String,
-        permission: String,
-        patterns: Vec<String>,
-        /// What the answer `always` would keep, one for each pattern; an empty pattern is none.
-        rules: Vec<Rule>,
-        /// The session that is asked, when it is not only a person: the lead whose plan it is.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        to: Option<SessionId>,
-    },
+    Ask(Box<AskInfo>),
     /// Questions of a model to a person. Stored and told again like an ask, which they are.
-    Question { id: AskId, session_id: SessionId, agent: String, questions: Vec<Question> },
+    Question(Box<QuestionInfo>),
+    /// An ask or a question is open no more. Without a reply it was withdrawn.
+    Settled { ask_id: AskId, session_id: SessionId, by: SettledBy, reply: Option<AskReply> },
     /// A session changed what it is doing.
     Status { session_id: SessionId, status: Status },
     /// The model's server failed for the moment and is asked again after a while: deltas of this step so far are void.
@@ -54,15 +47,34 @@ impl Event {
             | Self::Reasoning { session_id, .. }
             | Self::Call { session_id, .. }
             | Self::Output { session_id, .. }
-            | Self::Ask { session_id, .. }
-            | Self::Question { session_id, .. }
+            | Self::Settled { session_id, .. }
             | Self::Status { session_id, .. }
             | Self::Retry { session_id, .. }
             | Self::Hook { session_id, .. }
             | Self::Board { session_id, .. } => Some(session_id),
+            Self::Ask(ask) => Some(&ask.session_id),
+            Self::Question(asked) => Some(&asked.session_id),
             Self::Resync {} => None,
         }
     }
+}
+
+/// What settled an ask.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SettledBy {
+    /// Somebody at a terminal, or a program with their token.
+    Person,
+    /// The session it was put to.
+    Session,
+    /// Its time was over.
+    Timeout,
+    /// Its call was stopped.
+    Stopped,
+    /// From a newer gateway.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 /// An event as a client reads it back.
@@ -94,22 +106,15 @@ pub enum Seen {
         #[serde(default)]
         dropped: u64,
     },
-    Ask {
+    Ask(Box<AskInfo>),
+    Question(Box<QuestionInfo>),
+    Settled {
         ask_id: AskId,
         session_id: SessionId,
-        agent: String,
-        permission: String,
-        patterns: Vec<String>,
         #[serde(default)]
-        rules: Vec<Rule>,
+        by: SettledBy,
         #[serde(default)]
-        to: Option<SessionId>,
-    },
-    Question {
-        id: AskId,
-        session_id: SessionId,
-        agent: String,
-        questions: Vec<Question>,
+        reply: Option<AskReply>,
     },
     Status {
         session_id: SessionId,
@@ -146,12 +151,13 @@ impl Seen {
             | Self::Reasoning { session_id, .. }
             | Self::Call { session_id, .. }
             | Self::Output { session_id, .. }
-            | Self::Ask { session_id, .. }
-            | Self::Question { session_id, .. }
+            | Self::Settled { session_id, .. }
             | Self::Status { session_id, .. }
             | Self::Retry { session_id, .. }
             | Self::Hook { session_id, .. }
             | Self::Board { session_id, .. } => Some(session_id),
+            Self::Ask(ask) => Some(&ask.session_id),
+            Self::Question(asked) => Some(&asked.session_id),
             Self::Resync {} | Self::Unknown => None,
         }
     }

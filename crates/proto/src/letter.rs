@@ -337,6 +337,9 @@ pub struct Settled {
 pub struct Answer {
     pub ask: AskId,
     pub reply: AskReply,
+    /// With `always`: which choice is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<u32>,
     /// Told to the model with a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -4,11 +4,10 @@
 //! input, its output and the scope it needs, and the fields that need another scope as well; [`Handle`] is how a gateway
 //! answers one. [`dispatch`] asks for all of them, so a row that nobody answers does not compile.
 
-use crate::letter::AskReply;
 use crate::message::History;
 use crate::nearest::nearest;
 use crate::shape::{self, AgentName, Chosen, Directory, Label, PageCursor, Ref, ShortWords, Title, Words};
-use crate::{AskId, BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
+use crate::{BoardTask, Error, Millis, Outcome, Rule, RunId, SessionId, Status, Usage};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +17,7 @@ use std::future::Future;
 mod board;
 mod lives;
 mod mail;
+mod permissions;
 mod questions;
 mod settings;
 mod tools;
@@ -26,6 +26,7 @@ mod undo;
 pub use board::*;
 pub use lives::*;
 pub use mail::*;
+pub use permissions::*;
 pub use questions::*;
 pub use settings::*;
 pub use tools::*;
@@ -200,6 +201,8 @@ methods! {
     "board.claim" BoardClaim(BoardClaimInput) -> BoardTask, Write;
     /// Open questions to a person.
     "permissions.list" PermissionsList(AsksInput) -> Asks, Read;
+    /// One of them, open or answered, with the whole of what its call was given.
+    "permissions.get" PermissionsGet(AskInput) -> AskInfo, Read;
     /// Answers one.
     "permissions.reply" PermissionsReply(AskAnswer) -> Done, Approve;
     /// Open questions of models to a person.
@@ -1064,41 +1067,6 @@ pub struct AsksInput {
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Ref>")]
     pub reference: Option<String>,
-}
-
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Asks {
-    pub asks: Vec<AskInfo>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AskInfo {
-    pub ask_id: AskId,
-    pub session_id: SessionId,
-    pub agent: String,
-    pub tool: String,
-    pub permission: String,
-    pub patterns: Vec<String>,
-    pub always: Vec<String>,
-    /// What the answer `always` would keep, one for each pattern; an empty pattern is none.
-    #[serde(default)]
-    pub rules: Vec<Rule>,
-    pub created_at: Millis,
-    pub until: Millis,
-    /// The session that is asked beside the person: the lead whose plan it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<SessionId>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AskAnswer {
-    pub ask_id: AskId,
-    pub reply: AskReply,
-    /// Told to the model with a rejection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -7,6 +7,7 @@
 
 mod actor;
 pub mod agents;
+pub mod asked;
 mod board;
 mod brake;
 mod budget;

@@ -730,9 +730,16 @@ impl Runtime {
         self.inner.answer(ask, reply, message).await
     }
 
+    /// The same with a choice of what `always` keeps: an index of [`store::Ask::choices`].
+    pub async fn answer_always(&self, ask: &AskId, keep: u32) -> Result<(), Error> {
+        let (ask, reply, keep) = (ask.clone(), AskReply::Always, Some(keep));
+        self.inner.take_answer(Answer { ask, reply, keep, message: None, answers: Vec::new() }).await
+    }
+
     /// Answers what a model wants to know: a list for each of its questions.
     pub async fn answer_questions(&self, ask: &AskId, answers: Vec<Vec<String>>) -> Result<(), Error> {
-        self.inner.take_answer(Answer { ask: ask.clone(), reply: AskReply::Once, message: None, answers }).await
+        let (ask, reply) = (ask.clone(), AskReply::Once);
+        self.inner.take_answer(Answer { ask, reply, keep: None, message: None, answers }).await
     }
 
     pub(crate) async fn post(&self, post: Vec<Post>) -> Result<Vec<store::Receipt>, Error> {
@@ -821,7 +828,7 @@ impl Inner {
         reply: AskReply,
         message: Option<String>,
     ) -> Result<(), Error> {
-        self.take_answer(Answer { ask: ask.clone(), reply, message, answers: Vec::new() }).await
+        self.take_answer(Answer { ask: ask.clone(), reply, keep: None, message, answers: Vec::new() }).await
     }
 
     async fn take_answer(self: &Arc<Self>, answer: Answer) -> Result<(), Error> {
@@ -831,9 +838,8 @@ impl Inner {
         if answer.reply != AskReply::Reject || !answer.answers.is_empty() {
             fitting(&found, &answer.answers)?;
         }
-        if answer.reply == AskReply::Always && found.rules.iter().any(|rule| rule.pattern.is_empty()) {
-            let why = "this cannot be allowed for good: it has wildcards, which as a rule would allow more than this";
-            return Err(Error::invalid(why).hint("answer `once`, or write a rule into the settings"));
+        if answer.reply == AskReply::Always && found.questions.is_empty() {
+            check_choice(&found, answer.keep.unwrap_or_default())?;
         }
         let body = Body::Answer(answer);
         let letter = control(LetterId::derived("answer_", ask.as_str()), &found.session, body);
@@ -1007,6 +1013,20 @@ pub(crate) fn mode(named: Option<&str>, here: &Here) -> Result<Mode, Error> {
         Error::invalid(format!("there is no permission mode `{shown}`"))
             .hint("there is `ask`, `accept-edits`, `plan` and `auto`")
     })
+}
+
+/// Whether `always` can keep this choice.
+fn check_choice(ask: &store::Ask, keep: u32) -> Result<(), Error> {
+    let choices = ask.choices().len();
+    if choices == 0 {
+        let why = "this cannot be allowed for good: it has wildcards, which as a rule would allow more than this";
+        return Err(Error::invalid(why).hint("answer `once`, or write a rule into the settings"));
+    }
+    if keep as usize >= choices {
+        let what = format!("`keep` is {keep}, and `{}` has {choices} choices", ask.id);
+        return Err(Error::invalid(what).hint(format!("use an index of `always`: 0 to {}", choices - 1)));
+    }
+    Ok(())
 }
 
 /// Whether an ask can take these answers: a wish takes none, a question one for each thing it wants to know.

@@ -4,10 +4,10 @@ use crate::actor::Role;
 use crate::agents::permissions;
 use crate::doors::new_row;
 use crate::grant::Grant;
-use crate::runtime::{Runtime, directory};
+use crate::runtime::{Inner, Runtime, directory};
 use crate::settings::{Place, Settings};
 use config::{Always, Layer, Loaded, Placed};
-use proto::methods::{ToolsInput, ToolsOutput, WhyInput, WhyOrigin, WhyOutput, WhyPart};
+use proto::methods::{AskReason, ToolsInput, ToolsOutput, WhyInput, WhyOrigin, WhyOutput, WhyPart};
 use proto::{Action, AgentId, Code, Error, Key, Rule, SessionId};
 use rules::shell::{self, Want};
 use rules::{Policy, Source, Verdict};
@@ -65,6 +65,23 @@ impl Runtime {
         let role = Role::new(self.inner(), &row, &row.agent);
         Ok((row, role))
     }
+}
+
+/// Why a call has to be asked about, by the strictest of its reasons, and whether that is a deny which might match.
+pub(crate) fn asked_because(rt: &Inner, role: &Role, asks: &[Access]) -> (AskReason, bool) {
+    let (settings, inside, env) = (rt.settings.as_ref(), role.inside(), rt.processes.env());
+    let inquiry = Inquiry { settings, role, always: &[], inside, env };
+    let verdict = |access: &'_ Access| role.strictest(&access.permission, &access.pattern);
+    let doubtful = asks.iter().find(|access| verdict(access).may_be_denied());
+    let Some(access) = doubtful.or(asks.first()) else { return (AskReason::default(), false) };
+    let verdict = verdict(access);
+    if verdict.action != Action::Ask {
+        let text = format!("`{}` is always asked about", access.permission);
+        return (AskReason { text, ..AskReason::default() }, false);
+    }
+    let WhyPart { rule, origin, reason: text, .. } = inquiry.part(&access.permission, &access.pattern, &verdict, None);
+    let (layer, file, line) = origin.map_or((None, None, None), |at| (Some(at.layer), at.file, at.line));
+    (AskReason { text, rule, layer, file, line }, doubtful.is_some())
 }
 
 /// What is asked about, and of whom.

@@ -547,11 +547,17 @@ pub struct Ask {
     pub tool: String,
     pub permission: String,
     pub patterns: Vec<String>,
-    /// What "always" would allow, of this permission.
+    /// What "always" could keep: a text for each choice. In asks of older programs, patterns of this permission.
     pub always: Vec<String>,
-    /// The same of all permissions; empty in asks of older programs.
+    /// What the first choice would keep, one for each pattern; empty in asks of older programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<proto::Rule>,
+    /// All choices; empty in asks of older programs, and where nothing can be kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<Vec<proto::Rule>>,
+    /// What is known about the call; nothing in asks of older programs.
+    #[serde(default)]
+    pub about: proto::methods::AskAbout,
     pub created: Millis,
     pub until: Millis,
     pub reply: Option<AskReply>,
@@ -563,6 +569,20 @@ pub struct Ask {
     pub questions: Vec<proto::Question>,
 }
 
+impl Ask {
+    /// What "always" could keep, the narrowest first.
+    pub fn choices(&self) -> Vec<Vec<proto::Rule>> {
+        let kept = |pattern: &String| proto::Rule::new(&self.permission, pattern, proto::Action::Allow);
+        match (self.keeps.is_empty(), self.rules.is_empty()) {
+            (false, _) => self.keeps.clone(),
+            (true, true) if self.always.is_empty() => Vec::new(),
+            (true, true) => vec![self.always.iter().map(kept).collect()],
+            (true, false) if self.rules.iter().any(|rule| rule.pattern.is_empty()) => Vec::new(),
+            (true, false) => vec![self.rules.clone()],
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub enum AskChange {
     Open(Box<Ask>),
@@ -570,6 +590,8 @@ pub enum AskChange {
     Close {
         ask: AskId,
         reply: Option<AskReply>,
+        /// For those who watch; it is not kept.
+        by: proto::event::SettledBy,
     },
 }
 
@@ -729,4 +751,27 @@ pub struct Kept {
     pub seq: u64,
     pub at: Millis,
     pub body: Arc<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proto::{Action, Rule};
+    use serde_json::json;
+
+    /// As programs wrote it before an ask carried its call.
+    #[test]
+    fn an_ask_of_an_older_program_is_read_and_can_be_answered() {
+        let mut old = json!({
+            "id": "ask_1", "session": SessionId::new(), "root": SessionId::new(), "call": CallId::new(),
+            "agent": "build", "tool": "bash", "permission": "bash", "patterns": ["git push"], "always": ["git push *"],
+            "created": 1, "until": 2, "reply": null,
+        });
+        let ask: Ask = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(ask.choices(), [[Rule::new("bash", "git push *", Action::Allow)]]);
+        assert_eq!(ask.about, proto::methods::AskAbout::default());
+        old["rules"] = json!([{ "permission": "bash", "pattern": "", "action": "allow" }]);
+        let ask: Ask = serde_json::from_value(old).unwrap();
+        assert!(ask.choices().is_empty(), "wildcards are never kept");
+    }
 }

@@ -238,7 +238,7 @@ impl Asking {
     fn new(change: AskChange) -> Result<Self, Error> {
         Ok(match change {
             AskChange::Open(ask) => Self::Open { body: text(&ask)?, ask },
-            AskChange::Close { ask, reply } => Self::Close { ask, reply },
+            AskChange::Close { ask, reply, by: _ } => Self::Close { ask, reply },
         })
     }
 }

@@ -10,6 +10,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proto::entry::{Input, Notice};
+use proto::event::SettledBy;
 use proto::letter::{Abort, AskReply, Prompt, Reason, Sender};
 use proto::{
     AskId, Body, CallId, Class, Entry, Holder, Letter, LetterId, Outcome, RunId, SessionId, Status, TaskState, Usage,
@@ -521,14 +522,16 @@ fn ask_change(&(kind, ask): &(u8, usize), session: &SessionId, root: &SessionId)
             patterns: vec![],
             always: vec![],
             rules: vec![],
+            keeps: vec![],
+            about: Default::default(),
             created: 1,
             until: 9,
             reply: None,
             to: None,
             questions: Vec::new(),
         })),
-        1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once) },
-        _ => AskChange::Close { ask: ask_id(ask), reply: None },
+        1 => AskChange::Close { ask: ask_id(ask), reply: Some(AskReply::Once), by: SettledBy::Person },
+        _ => AskChange::Close { ask: ask_id(ask), reply: None, by: SettledBy::Timeout },
     }
 }
 

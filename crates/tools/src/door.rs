@@ -54,6 +54,12 @@ pub trait Tool: Send + Sync {
     /// What `rules` judges before the call runs. Must not touch anything but names of files.
     fn access(&self, args: &Self::Args, cx: &ToolCx) -> Vec<Access>;
 
+    /// What the call would make of files, as a unified diff, for a person who is asked about it. Must not change anything;
+    /// nothing where that is not known.
+    fn preview(&self, _: &Self::Args, _: &ToolCx) -> Option<String> {
+        None
+    }
+
     /// What it wants to know from a person. Such a call does not run: what they say is its result.
     fn asks(&self, _: Self::Args) -> Result<Vec<Question>, Error> {
         Ok(Vec::new())
@@ -209,19 +215,26 @@ pub struct AgentInfo {
 pub struct Access {
     pub permission: String,
     pub pattern: String,
-    /// The pattern an "always" answer would allow.
-    pub always: String,
+    /// Patterns an "always" answer could allow, the narrowest first; none where that would allow more than is asked.
+    pub always: Vec<String>,
 }
 
 impl Access {
     /// With `*` as what "always" would allow.
     pub fn new(permission: impl Into<String>, pattern: impl Into<String>) -> Self {
-        Self { permission: permission.into(), pattern: pattern.into(), always: "*".into() }
+        Self { permission: permission.into(), pattern: pattern.into(), always: vec!["*".into()] }
     }
 
+    /// With this as what "always" would allow; an empty one is none.
     #[must_use]
-    pub fn always(mut self, pattern: impl Into<String>) -> Self {
-        self.always = pattern.into();
+    pub fn always(self, pattern: impl Into<String>) -> Self {
+        self.always_one_of([pattern.into()])
+    }
+
+    /// With a choice of them.
+    #[must_use]
+    pub fn always_one_of(mut self, patterns: impl IntoIterator<Item = String>) -> Self {
+        self.always = patterns.into_iter().filter(|pattern| !pattern.is_empty()).collect();
         self
     }
 }
@@ -424,6 +437,7 @@ pub trait AnyTool: Send + Sync {
     fn describe(&self, audience: &Audience) -> Option<String>;
     /// What the call would touch, or what is wrong with its arguments.
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error>;
+    fn preview(&self, input: &RawValue, cx: &ToolCx) -> Option<String>;
     fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error>;
     fn answered(&self, input: &RawValue, answers: &[Vec<String>]) -> Result<Output, Error>;
     async fn run(&self, input: &RawValue, cx: &ToolCx) -> Result<Output, Error>;
@@ -443,6 +457,10 @@ impl<T: Tool> AnyTool for T {
 
     fn access(&self, input: &RawValue, cx: &ToolCx) -> Result<Vec<Access>, Error> {
         Ok(Tool::access(self, &args::<T>(self, input)?.0, cx))
+    }
+
+    fn preview(&self, input: &RawValue, cx: &ToolCx) -> Option<String> {
+        Tool::preview(self, &args::<T>(self, input).ok()?.0, cx)
     }
 
     fn asks(&self, input: &RawValue) -> Result<Vec<Question>, Error> {

@@ -398,7 +398,12 @@ impl Load {
                 let reply = *random.pick(&[AskReply::Once, AskReply::Once, AskReply::Always, AskReply::Reject]);
                 self.posted.notify_waiters();
                 let told = self
-                    .call::<PermissionsReply>(|| AskAnswer { ask_id: ask.ask_id.clone(), reply, message: None })
+                    .call::<PermissionsReply>(|| AskAnswer {
+                        ask_id: ask.ask_id.clone(),
+                        reply,
+                        keep: None,
+                        message: None,
+                    })
                     .await?;
                 match told {
                     Ok(_) => {}

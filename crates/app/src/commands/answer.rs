@@ -5,6 +5,8 @@ use crate::failure::Failure;
 use crate::home::Home;
 use crate::local::read;
 use crate::reach::reach;
+use crate::show::{self, Style};
+use crate::terminal::Paint;
 use crate::{duration, terminal};
 use proto::Error;
 use proto::methods::{AsksInput, QuestionAnswer, QuestionInfo, QuestionsList, QuestionsReply};
@@ -32,7 +34,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     let home = Home::open()?;
     if args.words.is_empty() && !args.reject {
         let open = block_on(read::<QuestionsList>(&home, AsksInput::default()))?.questions;
-        show(&open, args.json);
+        print(&open, Paint::stdout(home.plain()), args.json);
         return Ok(0);
     }
     let answer = block_on(send(&home, &args))?;
@@ -86,7 +88,7 @@ fn answers(asked: &QuestionInfo, words: &[String]) -> Result<Vec<Vec<String>>, E
     }
 }
 
-fn show(open: &[QuestionInfo], json: bool) {
+fn print(open: &[QuestionInfo], paint: Paint, json: bool) {
     if json {
         terminal::print_json(&json!({ "questions": open }));
         return;
@@ -96,9 +98,10 @@ fn show(open: &[QuestionInfo], json: bool) {
     }
     for asked in open {
         let left = duration::rough(asked.until - duration::now());
-        terminal::print(&format!("{} of {}, open for {left}", asked.id, terminal::flat(&asked.agent)));
-        for line in asked.questions.iter().flat_map(super::run::lines) {
-            terminal::print(&format!("  {line}"));
+        let who = show::ask::session(&asked.path, &asked.agent);
+        terminal::print(&format!("{} of {who}, open for {left}", asked.id));
+        for line in asked.questions.iter().flat_map(|question| show::ask::question("", question)) {
+            terminal::print(&paint.line(&line.behind(Style::Plain, "  ")));
         }
     }
 }
@@ -107,5 +110,6 @@ fn show(open: &[QuestionInfo], json: bool) {
 pub(super) fn line(asked: &QuestionInfo) -> String {
     let texts: Vec<&str> = asked.questions.iter().map(|question| question.question.as_str()).collect();
     let (texts, left) = (terminal::one_line(&texts.join(" / "), 200), duration::rough(asked.until - duration::now()));
-    format!("{} of {} has a question, open for {left}\n    {texts}", asked.id, asked.agent)
+    let who = show::ask::session(&asked.path, &asked.agent);
+    format!("{} of {who} has a question, open for {left}\n    {texts}", asked.id)
 }

@@ -3,6 +3,7 @@
 use super::block_on;
 use super::history::{show, speaker};
 use super::run::{Format, Output, event_line};
+use crate::asking::{Asking, Person, Released};
 use crate::failure::Failure;
 use crate::home::Home;
 use crate::reach::reach;
@@ -27,7 +28,8 @@ const LEAVING: Duration = Duration::from_secs(1);
 
 /// Follow a session in the terminal: what was said last, then what happens
 ///
-/// Ctrl-C leaves; the session is not touched. With `--json` every line is an object: the session, messages, events.
+/// What waits for an answer is shown as well, and answered at the terminal. Ctrl-C leaves; the session is not touched.
+/// With `--json` every line is an object: the session, messages, events.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The session: an id (or its last 4 characters), a key, a name or a label
@@ -53,11 +55,11 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
 }
 
 async fn follow(home: &Home, args: &Args) -> Result<(), Failure> {
-    let (client, session, mut events) = insist(|| open(home, args)).await?;
-    let mut follow = Follow::new(home, args, &session);
+    let (mut client, session, mut events) = insist(|| open(home, args)).await?;
+    let mut follow = Follow::new(home, args, &session, events.cursor());
     follow.look_back(&client, args.tail).await?;
     loop {
-        let lost = match follow.pass_on(&mut events).await {
+        let lost = match follow.pass_on(&client, &mut events).await {
             Ok(()) => client::Error::Broken("the gateway closed the stream".into()),
             // The stream is still open, and goes on when the gateway does.
             Err(client::Error::Silent) if watched() => {
@@ -68,7 +70,7 @@ async fn follow(home: &Home, args: &Args) -> Result<(), Failure> {
             Err(error) => return Err(error.into()),
         };
         let watch = follow.watch();
-        events = insist(|| again(home, &watch, &lost)).await?;
+        (client, events) = insist(|| again(home, &watch, &lost)).await?;
     }
 }
 
@@ -102,13 +104,13 @@ async fn open(home: &Home, args: &Args) -> Result<(Client, Resolved, Events), Fa
 }
 
 /// Goes on with the next gateway, if there is one.
-async fn again(home: &Home, watch: &Watch, lost: &client::Error) -> Result<Events, Failure> {
+async fn again(home: &Home, watch: &Watch, lost: &client::Error) -> Result<(Client, Events), Failure> {
     let since = Instant::now();
     while since.elapsed() < LOST {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let Ok(client) = Client::connect(&home.paths.socket()).await else { continue };
         match client.events(watch).await {
-            Ok(events) => return Ok(events),
+            Ok(events) => return Ok((client, events)),
             Err(error) if error.is_lost() => {}
             Err(error) => return Err(error.into()),
         }
@@ -125,18 +127,21 @@ struct Follow {
     /// The last message that was shown before the events begin.
     shown: u64,
     cursor: Option<String>,
+    asking: Asking,
     output: Output,
     json: bool,
     paint: Paint,
 }
 
 impl Follow {
-    fn new(home: &Home, args: &Args, session: &Resolved) -> Self {
+    fn new(home: &Home, args: &Args, session: &Resolved, cursor: Option<String>) -> Self {
         let format = if args.json { Format::Json } else { Format::Text };
         let mut output = Output::beside(format, home);
         output.watch(&session.session_id);
         let paint = Paint::stdout(home.plain());
-        Self { session: session.clone(), shown: 0, cursor: None, output, json: args.json, paint }
+        let person = || Person::at_terminal(home.plain(), home.env.get("PAGER")).map(Person::looking_on);
+        let asking = if args.json { Asking::for_a_program() } else { Asking::new(person()) };
+        Self { session: session.clone(), shown: 0, cursor, asking, output, json: args.json, paint }
     }
 
     fn watch(&self) -> Watch {
@@ -165,27 +170,67 @@ impl Follow {
         Ok(())
     }
 
-    /// Shows events until the stream ends.
-    async fn pass_on(&mut self, events: &mut Events) -> Result<(), client::Error> {
-        while let Some((cursor, seen)) = events.next().await? {
-            self.cursor = cursor.or(self.cursor.take());
-            if self.is_old(&seen) {
-                continue;
-            }
-            if self.json {
-                if let Some(line) = event_line(&seen) {
-                    terminal::print_json(&line);
-                }
-                continue;
-            }
-            if let Seen::Entry { session_id, .. } = &seen
-                && let Some(entry) = seen.entry()
-            {
-                self.say(session_id, &entry);
-            }
-            self.output.event(&seen);
+    /// Shows what waits for an answer, then events until the stream ends, and takes answers meanwhile.
+    async fn pass_on(&mut self, client: &Client, events: &mut Events) -> Result<(), client::Error> {
+        for seen in self.asking.open(client, &self.session.session_id).await? {
+            self.take(seen);
         }
-        Ok(())
+        loop {
+            self.go_on();
+            tokio::select! {
+                event = events.next() => match event? {
+                    Some((cursor, seen)) => {
+                        self.cursor = cursor.or(self.cursor.take());
+                        self.take(seen);
+                    }
+                    None => return Ok(()),
+                },
+                said = self.asking.said() => self.asking.act(client, said).await?,
+            }
+        }
+    }
+
+    fn take(&mut self, seen: Seen) {
+        if self.is_old(&seen) {
+            return;
+        }
+        if let Some(seen) = self.asking.sort(seen) {
+            self.show(&seen);
+        }
+    }
+
+    /// Shows what was held back once nothing is asked any more, and then what is asked next.
+    fn go_on(&mut self) {
+        while let Some(released) = self.asking.released() {
+            match released {
+                Released::Event(seen) => self.show(&seen),
+                Released::Missing(count) => terminal::say(&format!("… {count} earlier events are not shown")),
+            }
+        }
+        if self.asking.has_next() {
+            self.output.rest();
+            self.asking.show_next();
+        }
+    }
+
+    fn show(&mut self, seen: &Seen) {
+        if self.json {
+            event_line(seen).iter().for_each(terminal::print_json);
+            return;
+        }
+        if let Seen::Entry { session_id, .. } = seen
+            && let Some(entry) = seen.entry()
+        {
+            self.say(session_id, &entry);
+        }
+        self.output.event(seen);
+        match seen {
+            Seen::Ask(ask) if ask.to.is_none() => {
+                terminal::say(&format!("  answer it with `convoke approve {} once|always|reject`", ask.ask_id));
+            }
+            Seen::Question(asked) => terminal::say(&format!("  answer it with `convoke answer {} TEXT`", asked.id)),
+            _ => {}
+        }
     }
 
     fn is_old(&self, seen: &Seen) -> bool {

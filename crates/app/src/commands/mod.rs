@@ -3,7 +3,6 @@
 mod agents;
 mod answer;
 mod approve;
-mod asked;
 mod attach;
 mod auth;
 mod board;

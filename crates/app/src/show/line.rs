@@ -10,6 +10,10 @@ pub(crate) enum Style {
     Bold,
     /// What went wrong.
     Error,
+    /// Lines of a diff: what comes, what goes, and where.
+    Added,
+    Removed,
+    Place,
 }
 
 /// One line. Lines that were broken inside stay one.

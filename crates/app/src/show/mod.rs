@@ -2,6 +2,7 @@
 //!
 //! [`crate::screen`] writes the lines. A front end that fills the screen would draw the same ones.
 
+pub(crate) mod ask;
 pub(crate) mod call;
 mod doing;
 mod footer;

@@ -197,8 +197,9 @@ impl Progress {
                 self.line(session_id, &format!("□ task {} {}: {title}", task.number, task.state.as_str()));
             }
             Seen::Output { .. }
-            | Seen::Ask { .. }
-            | Seen::Question { .. }
+            | Seen::Ask(_)
+            | Seen::Question(_)
+            | Seen::Settled { .. }
             | Seen::Status { .. }
             | Seen::Resync {}
             | Seen::Unknown => {}

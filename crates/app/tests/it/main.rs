@@ -1,6 +1,7 @@
 //! The whole: the real binary, a home of its own, and a model that says what a test wants.
 
 mod asks;
+mod attaching;
 mod bad_input;
 mod compaction;
 mod company;
@@ -24,6 +25,7 @@ mod questions;
 mod reads;
 mod rules;
 mod sandbox;
+mod screen;
 mod security;
 mod settings;
 mod sockets;

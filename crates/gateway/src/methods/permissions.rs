@@ -2,9 +2,10 @@
 
 use crate::Gateway;
 use proto::Error;
+use proto::letter::AskReply;
 use proto::methods::{
-    AskAnswer, AskInfo, Asks, AsksInput, Done, Handle, Nothing, PermissionsList, PermissionsReply, PermissionsRevoke,
-    PermissionsSaved, RevokeInput, SavedOutput, SavedRule,
+    AskAnswer, AskInfo, AskInput, Asks, AsksInput, Done, Handle, Nothing, PermissionsGet, PermissionsList,
+    PermissionsReply, PermissionsRevoke, PermissionsSaved, RevokeInput, SavedOutput, SavedRule,
 };
 
 impl Handle<PermissionsList> for Gateway {
@@ -14,13 +15,28 @@ impl Handle<PermissionsList> for Gateway {
             None => None,
         };
         let asks = self.store().asks(root.as_ref()).await?;
-        Ok(Asks { asks: asks.into_iter().filter(|ask| ask.questions.is_empty()).map(info).collect() })
+        Ok(Asks { asks: asks.iter().filter(|ask| ask.questions.is_empty()).map(session::asked::info).collect() })
+    }
+}
+
+impl Handle<PermissionsGet> for Gateway {
+    async fn handle(&self, input: AskInput) -> Result<AskInfo, Error> {
+        self.runtime.ask(&input.ask_id).await
     }
 }
 
 impl Handle<PermissionsReply> for Gateway {
     async fn handle(&self, input: AskAnswer) -> Result<Done, Error> {
-        self.runtime.answer(&input.ask_id, input.reply, input.message).await?;
+        match input.keep {
+            None => self.runtime.answer(&input.ask_id, input.reply, input.message).await?,
+            Some(keep) if input.reply == AskReply::Always && input.message.is_none() => {
+                self.runtime.answer_always(&input.ask_id, keep).await?;
+            }
+            Some(_) => {
+                let hint = "answer `always`, or leave `keep` out";
+                return Err(Error::invalid("`keep` goes with the reply `always`").hint(hint));
+            }
+        }
         Ok(Done { ok: true })
     }
 }
@@ -46,21 +62,5 @@ impl Handle<PermissionsRevoke> for Gateway {
             return Err(Error::not_found(what).hint("`permissions.saved` lists what was"));
         }
         Ok(Done { ok: true })
-    }
-}
-
-fn info(ask: store::Ask) -> AskInfo {
-    AskInfo {
-        ask_id: ask.id,
-        session_id: ask.session,
-        agent: ask.agent,
-        tool: ask.tool,
-        permission: ask.permission,
-        patterns: ask.patterns,
-        always: ask.always,
-        rules: ask.rules,
-        created_at: ask.created,
-        until: ask.until,
-        to: ask.to,
     }
 }

@@ -3,9 +3,7 @@
 use crate::Gateway;
 use proto::Error;
 use proto::letter::AskReply;
-use proto::methods::{
-    AsksInput, Done, Handle, QuestionAnswer, QuestionInfo, QuestionsList, QuestionsOutput, QuestionsReply,
-};
+use proto::methods::{AsksInput, Done, Handle, QuestionAnswer, QuestionsList, QuestionsOutput, QuestionsReply};
 
 impl Handle<QuestionsList> for Gateway {
     async fn handle(&self, input: AsksInput) -> Result<QuestionsOutput, Error> {
@@ -14,14 +12,7 @@ impl Handle<QuestionsList> for Gateway {
             None => None,
         };
         let asks = self.store().asks(root.as_ref()).await?;
-        let questions = asks.into_iter().filter(|ask| !ask.questions.is_empty()).map(|ask| QuestionInfo {
-            id: ask.id,
-            session_id: ask.session,
-            agent: ask.agent,
-            questions: ask.questions,
-            created_at: ask.created,
-            until: ask.until,
-        });
+        let questions = asks.iter().filter(|ask| !ask.questions.is_empty()).map(session::asked::question);
         Ok(QuestionsOutput { questions: questions.collect() })
     }
 }

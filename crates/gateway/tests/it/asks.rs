@@ -3,7 +3,7 @@
 use crate::World;
 use proto::entry::{Call, Decision, Finish, Input, On, Reply, ReplyPart, Waiting};
 use proto::letter::Prompt;
-use proto::methods::dispatch;
+use proto::methods::{AskAbout, dispatch};
 use proto::{Action, AskId, CallId, Entry, Question, Rule, RunId, SessionId, Usage};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -67,6 +67,8 @@ async fn asking(world: &World, questions: Vec<Question>, always: &str) -> (Sessi
         patterns: vec!["what is asked".into()],
         always: vec![always.into()],
         rules: vec![Rule::new("bash", always, Action::Allow)],
+        keeps: Vec::new(),
+        about: AskAbout::default(),
         created: 1,
         until: i64::MAX,
         reply: None,

@@ -16,8 +16,16 @@ pub struct QuestionInfo {
     pub id: AskId,
     pub session_id: SessionId,
     pub agent: String,
+    /// The session among those above it, by name: `build/writer`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// The session's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub questions: Vec<Question>,
+    #[serde(default)]
     pub created_at: Millis,
+    #[serde(default)]
     pub until: Millis,
 }
 

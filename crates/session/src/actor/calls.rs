@@ -7,6 +7,7 @@ use super::role::Role;
 use super::stage::Stage;
 use super::think::Asked;
 use super::{Actor, GRACE, Outcome, Stop};
+use crate::asked::{self, Made};
 use crate::doors::{Caller, Doors, Effects, mail};
 use crate::grant::Grant;
 use crate::runtime::Inner;
@@ -15,7 +16,8 @@ use crate::{now, steady};
 use futures_util::future::BoxFuture;
 use proto::entry::{Call, CallResult, Decision, On, State, TodoList, ToolsLoaded, Waiting};
 use proto::letter::{Provenance, Sender, Settled, Switch};
-use proto::{Action, AskId, Body, CallId, Class, Entry, Event, Letter, LetterId, Question, Rule};
+use proto::methods::AskAbout;
+use proto::{Action, AskId, Body, CallId, Class, Entry, Letter, LetterId, Question, Rule};
 use rules::mode::Mode;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -124,16 +126,19 @@ impl Actor {
         };
         let circle =
             asked == Asked::ByTheModel && self.view.answering().is_some_and(|now| now.repeats(name, input.get()));
-        let (input, cx) = (input.to_owned(), self.context(id));
+        let (given, cx) = (input.to_owned(), self.context(id));
         let (rt, role) = (Arc::clone(&self.rt), Arc::clone(&self.role));
         // Names of files are followed for this, and whoever keeps them may not answer.
         let judged = self.hands.work(name, &self.work, move |_| {
-            let mut accesses = tool.access(&input, &cx)?;
+            let mut accesses = tool.access(&given, &cx)?;
             accesses.extend(circle.then(|| Access::new(CIRCLE, name).always(name)));
-            Ok(sort(accesses, asked, &rt, &role))
+            let asks = sort(accesses, asked, &rt, &role);
+            let shows = asks.as_ref().is_ok_and(|asks| !asks.is_empty());
+            let diff = if shows { tool.preview(&given, &cx) } else { None };
+            Ok(asks.map(|asks| (asks, diff)))
         });
-        let asks = match judged.await {
-            Ok(Ok(asks)) => asks,
+        let (asks, diff) = match judged.await {
+            Ok(Ok(found)) => found,
             Ok(Err(denied)) if denied.permission == CIRCLE => {
                 return Verdict::Refuse(State::Denied, in_circles(name));
             }
@@ -148,19 +153,26 @@ impl Actor {
             // Whoever is asked sees the question itself, so there is nothing else to allow.
             return match asks.iter().any(|access| access.permission == CIRCLE) {
                 true => Verdict::Refuse(State::Denied, in_circles(name)),
-                false => Verdict::Ask(Box::new(self.question(id, tool, questions))),
+                false => Verdict::Ask(Box::new(self.question(id, tool, questions).await)),
             };
         }
-        if asks.is_empty() { Verdict::Run(tool) } else { Verdict::Ask(Box::new(self.ask(id, name, &asks))) }
+        if asks.is_empty() {
+            return Verdict::Run(tool);
+        }
+        let path = self.rt.place_of(&self.row).await;
+        let about = asked::about(&self.rt, &self.role, &self.row, &asks, Made { input, diff, path });
+        Verdict::Ask(Box::new(Ask { about, ..self.ask(id, name, &asks) }))
     }
 
     /// What a call wants to know from a person.
-    fn question(&self, call: &CallId, tool: &'static dyn AnyTool, questions: Vec<Question>) -> Ask {
+    async fn question(&self, call: &CallId, tool: &'static dyn AnyTool, questions: Vec<Question>) -> Ask {
         let spec = tool.spec();
         let accesses: Vec<Access> =
             questions.iter().map(|question| Access::new(spec.permission, &question.question)).collect();
-        let (always, rules) = (Vec::new(), Vec::new());
-        Ask { questions, always, rules, ..self.ask(call, spec.name, &accesses) }
+        let (always, rules, keeps) = (Vec::new(), Vec::new(), Vec::new());
+        let (path, name) = (self.rt.place_of(&self.row).await, self.row.name.clone());
+        let about = AskAbout { path, name, seq: Some(self.row.seq + 1), ..AskAbout::default() };
+        Ask { questions, always, rules, keeps, about, ..self.ask(call, spec.name, &accesses) }
     }
 
     /// A tool that was never described to the model is, when it is called wrongly.
@@ -187,7 +199,8 @@ impl Actor {
     /// One question for all that a call wants: the strongest permission first.
     fn ask(&self, call: &CallId, tool: &str, asks: &[Access]) -> Ask {
         let permission = asks[0].permission.clone();
-        let same = || asks.iter().filter(|access| access.permission == permission);
+        let keeps = asked::choices(asks);
+        let first = |access: &Access| access.always.first().cloned().unwrap_or_default();
         Ask {
             id: AskId::new(),
             session: self.row.id.clone(),
@@ -196,8 +209,10 @@ impl Actor {
             agent: self.role.profile.name.clone(),
             tool: tool.to_owned(),
             patterns: asks.iter().map(|access| access.pattern.clone()).collect(),
-            always: same().map(|access| access.always.clone()).filter(|always| !always.is_empty()).collect(),
-            rules: asks.iter().map(|access| Rule::new(&access.permission, &access.always, Action::Allow)).collect(),
+            always: keeps.iter().map(|choice| asked::told(&permission, choice)).collect(),
+            rules: asks.iter().map(|access| Rule::new(&access.permission, first(access), Action::Allow)).collect(),
+            keeps,
+            about: AskAbout::default(),
             permission: permission.clone(),
             created: now(),
             until: steady() + i64::try_from(self.rt.limits.ask_ms).unwrap_or(i64::MAX / 2),
@@ -253,7 +268,7 @@ impl Actor {
                     let input = judged.call.given().to_owned();
                     self.start(tool, judged.call.id, input, None);
                 }
-                Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked_event(&ask)),
+                Verdict::Ask(ask) => self.hub().publish(&self.row.root, &asked::event(&ask)),
                 Verdict::Refuse(..) => {}
             }
         }
@@ -629,20 +644,4 @@ pub(super) fn in_circles(tool: &str) -> String {
 fn unknown(name: &str) -> String {
     let shown: String = name.chars().take(64).collect();
     format!("there is no tool `{shown}`; the nearest are: {}", tools::nearest(name, 3).join(", "))
-}
-
-pub(super) fn asked_event(ask: &Ask) -> Event {
-    if !ask.questions.is_empty() {
-        let (id, session_id, agent) = (ask.id.clone(), ask.session.clone(), ask.agent.clone());
-        return Event::Question { id, session_id, agent, questions: ask.questions.clone() };
-    }
-    Event::Ask {
-        ask_id: ask.id.clone(),
-        session_id: ask.session.clone(),
-        agent: ask.agent.clone(),
-        permission: ask.permission.clone(),
-        patterns: ask.patterns.clone(),
-        rules: ask.rules.clone(),
-        to: ask.to.clone(),
-    }
 }

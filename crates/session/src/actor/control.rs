@@ -8,8 +8,9 @@ use crate::grant::Grant;
 use crate::view::{Open, OpenState};
 use crate::{steady, stop};
 use proto::entry::{Compaction, Notice, On, Started, State};
+use proto::event::SettledBy;
 use proto::letter::{Abort, Answer, AskReply, Compact, Reason, Sender};
-use proto::{Action, Body, CallId, Class, Code, Entry, Error, Letter, LetterId, Rule, RunId, Status};
+use proto::{Body, CallId, Class, Code, Entry, Error, Letter, LetterId, RunId, Status};
 use rules::mode::Mode;
 use std::sync::Arc;
 use store::{AskChange, Batch, Halt, Post, RowChange, WaitChange};
@@ -31,7 +32,7 @@ impl Actor {
         for letter in letters {
             match letter.body {
                 Body::Settled(settled) => self.settle(&mut batch, &settled, letter.provenance),
-                Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer).await?),
+                Body::Answer(answer) => start.extend(self.answered(&mut batch, &answer, &letter.from).await?),
                 Body::Switch(switch) => self.switched(&mut batch, switch),
                 Body::Compact(wish) => batch.entries.push(wanted(&wish)),
                 Body::Abort(abort) => aborts.push((abort, letter.from)),
@@ -70,11 +71,12 @@ impl Actor {
     }
 
     /// An ask was answered: the call starts now, or is refused. Returns the call that may start.
-    async fn answered(&self, batch: &mut Batch, answer: &Answer) -> Result<Option<CallId>, Stop> {
+    async fn answered(&self, batch: &mut Batch, answer: &Answer, from: &Sender) -> Result<Option<CallId>, Stop> {
         let waits_for_it = |open: &&Open| matches!(open.waits_for(), Some(On::Ask { ask }) if ask == &answer.ask);
         let Some(open) = self.view.open().iter().find(waits_for_it) else { return Ok(None) };
         let call = open.call.id.clone();
-        batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply) });
+        let by = if matches!(from, Sender::Session { .. }) { SettledBy::Session } else { SettledBy::Person };
+        batch.asks.push(AskChange::Close { ask: answer.ask.clone(), reply: Some(answer.reply), by });
         if answer.reply == AskReply::Reject {
             let why = answer.message.as_deref().unwrap_or("no reason was given");
             let ask = self.rt.store.ask(&answer.ask).await?;
@@ -97,9 +99,8 @@ impl Actor {
         if answer.reply == AskReply::Always
             && let Some(ask) = self.rt.store.ask(&answer.ask).await?
         {
-            let of_one =
-                || ask.always.iter().map(|pattern| Rule::new(&ask.permission, pattern, Action::Allow)).collect();
-            let rules = if ask.rules.is_empty() { of_one() } else { ask.rules.clone() };
+            let chosen = answer.keep.unwrap_or_default() as usize;
+            let rules = ask.choices().into_iter().nth(chosen).unwrap_or_default();
             // Before the commit that takes the answer: a crash between the two keeps it twice, which is once.
             let (settings, project) = (self.rt.settings.clone(), self.role.worktree.clone());
             let keep = move || settings.keep_always(&project, &rules);
@@ -224,7 +225,7 @@ impl Actor {
                     batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
                 }
                 Some(On::Ask { ask }) => {
-                    batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
+                    batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None, by: SettledBy::Stopped });
                 }
                 Some(On::Letter { .. } | On::Timer) | None => {}
             }
@@ -350,7 +351,7 @@ impl Actor {
             }
             batch.waits.push(WaitChange::Remove { call: open.call.id.clone() });
             if let On::Ask { ask } = &waiting.on {
-                batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None });
+                batch.asks.push(AskChange::Close { ask: ask.clone(), reply: None, by: SettledBy::Timeout });
                 let why = "nobody answered the question in time: do without it, or ask the person in your answer";
                 batch.entries.push(result(&open.call.id, State::Denied, why.into()));
                 continue;

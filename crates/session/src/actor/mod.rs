@@ -45,7 +45,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Batch, Fence, RunChange, Session};
+use store::{AskChange, Batch, Fence, RunChange, Session};
 use think::Mind;
 use tokio::task::{Id, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -348,6 +348,18 @@ impl Actor {
         if called.is_empty() { Ok(()) } else { self.called(called).await }
     }
 
+    /// What those who watch are told of asks that a commit closes.
+    fn settled(&self, batch: &Batch) -> Vec<Event> {
+        let event = |change: &AskChange| match change {
+            AskChange::Close { ask, reply, by } => {
+                let (ask_id, session_id) = (ask.clone(), self.row.id.clone());
+                Some(Event::Settled { ask_id, session_id, by: *by, reply: *reply })
+            }
+            AskChange::Open(_) => None,
+        };
+        batch.asks.iter().filter_map(event).collect()
+    }
+
     /// The one way to write: to the store, then into the view, then to whoever is concerned.
     async fn commit(&mut self, mut batch: Batch) -> Result<(), Stop> {
         let view = self.preview(&batch);
@@ -361,7 +373,7 @@ impl Actor {
         let (entries, consumed, row) = (batch.entries.clone(), batch.consume.clone(), batch.row.clone());
         let (opened, moved, leaves) =
             (batch.open.len() as u64, moved_runs(&batch), batch.send.iter().any(|parcel| parcel.fate.is_none()));
-        let news = self.news(&batch);
+        let (news, settled) = (self.news(&batch), self.settled(&batch));
         let committed = match self.store(batch).await {
             Ok(committed) => committed,
             Err(store::Error::Unread(_)) => {
@@ -390,6 +402,7 @@ impl Actor {
         if leaves {
             self.rt.outbox.posted();
         }
+        settled.iter().for_each(|event| self.hub().publish(&self.row.root, event));
         news.into_iter().for_each(|news| self.tell_hooks(news));
         for receipt in committed.receipts.iter().filter(|receipt| !receipt.duplicate) {
             self.rt.wake(&receipt.to);

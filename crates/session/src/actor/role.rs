@@ -9,8 +9,8 @@ use crate::settings::{Here, Place};
 use crate::toolbox::{Deferral, SEARCH, Toolbox};
 use proto::methods::ToolInfo;
 use proto::{Action, Rule};
-use rules::Policy;
 use rules::mode::Mode;
+use rules::{Policy, Verdict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
@@ -140,6 +140,18 @@ impl Role {
         let said = others.iter().map(|name| judge(name)).fold(judge(pattern), Ord::min);
         // Whoever may propose a plan does not also approve it.
         if permission == "plan_exit" && said == Action::Allow { Action::Ask } else { said }
+    }
+
+    /// What the rules say to it, by the name that they are strictest about.
+    pub(crate) fn strictest(&self, permission: &str, pattern: &str) -> Verdict<'_> {
+        let judge = |name: &str| self.policy.judge(permission, name);
+        let others = self.other_names(permission, pattern);
+        others.iter().map(|name| judge(name)).fold(
+            judge(pattern),
+            |held, next| {
+                if next.action < held.action { next } else { held }
+            },
+        )
     }
 
     /// What else rules call the file that is meant.

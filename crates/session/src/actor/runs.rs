@@ -1,7 +1,7 @@
 //! Runs: opened by a letter, ended in one commit with the report of it, and picked up again after a crash.
 
 use super::attempts::ATTEMPTS;
-use super::calls::{asked_event, result};
+use super::calls::result;
 use super::control::wanted;
 use super::{Actor, Leave, Stop};
 use crate::doors::mail::{NOTICE, runtime_letter};
@@ -361,7 +361,7 @@ impl Actor {
         let Some(run) = self.view.answering().map(|now| now.run.clone()) else { return Ok(()) };
         self.report = self.rt.store.run(&run).await?.and_then(|run| run.report);
         for ask in self.rt.store.asks(Some(&self.row.root)).await?.iter().filter(|ask| ask.session == self.row.id) {
-            self.hub().publish(&self.row.root, &asked_event(ask));
+            self.hub().publish(&self.row.root, &crate::asked::event(ask));
         }
         let post = self.lost_jobs();
         if !post.is_empty() {

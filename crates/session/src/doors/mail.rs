@@ -604,8 +604,13 @@ impl Inner {
         let found = found.filter(mine).ok_or_else(nobody)?;
         let planner = self.session(&found.session).await?;
         let reply = if approve { AskReply::Once } else { AskReply::Reject };
-        let body =
-            Body::Answer(Answer { ask: ask.clone(), reply, message: feedback.map(str::to_owned), answers: Vec::new() });
+        let body = Body::Answer(Answer {
+            ask: ask.clone(),
+            reply,
+            keep: None,
+            message: feedback.map(str::to_owned),
+            answers: Vec::new(),
+        });
         let letter = Letter {
             // As a person's answer would be: the first one counts.
             id: LetterId::derived("answer_", ask.as_str()),

@@ -3,6 +3,7 @@
 use crate::turns::step;
 use crate::world::World;
 use proto::entry::{Entry, Started};
+use proto::event::SettledBy;
 use proto::letter::AskReply;
 use proto::{Outcome, Status};
 use serde_json::json;
@@ -69,7 +70,7 @@ async fn a_plan_that_was_approved_right_before_the_crash_stays_approved() {
     // The answer is in the log, and nothing of what follows from it.
     let batch = Batch {
         entries: vec![Entry::Started(Started { call: ask.call })],
-        asks: vec![AskChange::Close { ask: ask.id, reply: Some(AskReply::Once) }],
+        asks: vec![AskChange::Close { ask: ask.id, reply: Some(AskReply::Once), by: SettledBy::Person }],
         ..Batch::default()
     };
     world.store.commit(&posted.session.id, Fence::Claim, batch).await.unwrap();

@@ -3,6 +3,7 @@
 use super::Bed;
 use super::bed::{child, control, notice, prompt, request, take};
 use crate::{Ask, AskChange, Batch, Error, RowChange, Run, RunChange, RunEnd, Session, WaitChange};
+use proto::event::SettledBy;
 use proto::letter::{AskReply, Report};
 use proto::{AskId, CallId, Class, Code, Outcome, RunId, Status, Usage};
 
@@ -101,6 +102,8 @@ fn ask(session: &Session, created: i64) -> Ask {
         patterns: vec!["git push".into()],
         always: vec!["git *".into()],
         rules: vec![proto::Rule::new("bash", "git *", proto::Action::Allow)],
+        keeps: vec![vec![proto::Rule::new("bash", "git *", proto::Action::Allow)]],
+        about: proto::methods::AskAbout { seq: Some(3), may_be_denied: true, ..Default::default() },
         created,
         until: 99,
         reply: None,
@@ -129,7 +132,7 @@ pub async fn asks_are_open_until_answered_or_withdrawn(bed: Bed) {
     assert_eq!(bed.store.asks(Some(&one.id)).await.unwrap(), [early.clone(), late.clone()]);
     assert_eq!(bed.store.wake(&one.id).await.unwrap().asks, std::slice::from_ref(&late));
     assert_eq!(bed.store.ask(&late.id).await.unwrap(), Some(late.clone()));
-    let close = |ask: &Ask, reply| AskChange::Close { ask: ask.id.clone(), reply };
+    let close = |ask: &Ask, reply| AskChange::Close { ask: ask.id.clone(), reply, by: SettledBy::Person };
     change_asks(&bed, &one, vec![close(&late, Some(AskReply::Always))]).await;
     change_asks(&bed, &two, vec![close(&other, None)]).await;
     assert_eq!(bed.store.asks(None).await.unwrap(), [early]);
@@ -141,7 +144,7 @@ pub async fn asks_are_open_until_answered_or_withdrawn(bed: Bed) {
 pub async fn the_first_answer_stands(bed: Bed) {
     let (one, two) = (bed.root("one").await, bed.root("two").await);
     let question = ask(&one, 10);
-    let close = |reply| AskChange::Close { ask: question.id.clone(), reply };
+    let close = |reply| AskChange::Close { ask: question.id.clone(), reply, by: SettledBy::Person };
     change_asks(&bed, &one, vec![AskChange::Open(Box::new(question.clone()))]).await;
     // Only the one who asked can close it.
     change_asks(&bed, &two, vec![close(Some(AskReply::Reject)), close(None)]).await;

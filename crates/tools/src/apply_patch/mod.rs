@@ -51,6 +51,28 @@ impl Tool for ApplyPatch {
         changes.iter().flat_map(of).collect()
     }
 
+    fn preview(&self, args: &Args, cx: &ToolCx) -> Option<String> {
+        let changes = patch::parse(&args.patch).ok()?;
+        let resolved = |path: &str| (path.to_owned(), files::resolve(path, &cx.dir));
+        let places: Places = changes.iter().flat_map(Change::paths).map(resolved).collect();
+        let writes = planned(&changes, &places, cx).ok()?;
+        let diff = |write: &Write| {
+            let text = |bytes: Vec<u8>| Text::decode(bytes).map(|text| text.body);
+            let before = match &write.before {
+                Some(found) if found.len() > MAX_EDITED => return None,
+                Some(_) => Some(text(files::contents(&write.path).ok()?)?),
+                None => None,
+            };
+            let after = match &write.bytes {
+                Some(bytes) => Some(text(bytes.clone())?),
+                None => None,
+            };
+            let name = files::relative(&write.path, &cx.worktree);
+            Some(files::unified(&name, before.as_deref(), after.as_deref()))
+        };
+        writes.iter().map(diff).collect()
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let apply = move |cx: &ToolCx| {
             let changes = patch::parse(&args.patch).map_err(Error::tell)?;
@@ -95,14 +117,7 @@ struct Write {
 
 fn apply(changes: &[Change], places: &Places, cx: &ToolCx) -> Result<(String, Facts), Error> {
     let _alone = cx.files.writing();
-    let mut writes: Vec<Write> = Vec::new();
-    for change in changes {
-        writes.extend(plan(change, places, cx)?);
-        let held: usize = writes.iter().filter_map(|write| write.bytes.as_ref()).map(Vec::len).sum();
-        if held as u64 > MAX_HELD {
-            return Err(Error::tell("the files of this patch are too large together: make several patches of it"));
-        }
-    }
+    let writes = planned(changes, places, cx)?;
     let mut paths = BTreeSet::new();
     if let Some(twice) = writes.iter().find(|write| !paths.insert(&write.path)) {
         return Err(Error::tell(format!("`{}` is changed twice: put its changes together", twice.path.display())));
@@ -129,6 +144,19 @@ fn apply(changes: &[Change], places: &Places, cx: &ToolCx) -> Result<(String, Fa
         changed.push(files::relative(&write.path, &cx.worktree));
     }
     Ok((told, Facts { changed }))
+}
+
+/// What all of it comes to on the disk.
+fn planned(changes: &[Change], places: &Places, cx: &ToolCx) -> Result<Vec<Write>, Error> {
+    let mut writes: Vec<Write> = Vec::new();
+    for change in changes {
+        writes.extend(plan(change, places, cx)?);
+        let held: usize = writes.iter().filter_map(|write| write.bytes.as_ref()).map(Vec::len).sum();
+        if held as u64 > MAX_HELD {
+            return Err(Error::tell("the files of this patch are too large together: make several patches of it"));
+        }
+    }
+    Ok(writes)
 }
 
 /// Puts back what was changed before something failed that hardly ever does, and tells what stayed.

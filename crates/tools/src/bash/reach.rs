@@ -59,7 +59,7 @@ impl Place<'_> {
             let pattern = format!("{sign} {}", want.source);
             return Access::new("bash", &pattern).always(&pattern);
         }
-        Access::new(want.permission(), files::relative(&self.resolve(&want.text, &self.dirs[0]), self.inside.worktree))
+        files::access(want.permission(), &self.resolve(&want.text, &self.dirs[0]), self.inside.worktree)
     }
 
     /// Directories elsewhere that the words of a command, or a redirection, lead to.

@@ -55,7 +55,7 @@ fn always_offers_a_stable_prefix() {
     let place = Place::new();
     let input = to_raw_value(&json!({"command": "git diff HEAD"})).unwrap();
     let accesses = AnyTool::access(&Bash, &input, &place.cx()).unwrap();
-    assert_eq!(accesses[0].always, "git diff *");
+    assert_eq!(accesses[0].always, ["git diff *"]);
 }
 
 #[test]

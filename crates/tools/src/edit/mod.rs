@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use similar::{ChangeTag, TextDiff};
+use std::fs::Metadata;
 use std::path::Path;
 use std::time::Duration;
 
@@ -63,6 +64,12 @@ impl Tool for Edit {
         accesses
     }
 
+    fn preview(&self, args: &Args, cx: &ToolCx) -> Option<String> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let (text, body, _) = edited(&path, args, cx).ok()?;
+        Some(files::unified(&files::relative(&path, &cx.worktree), Some(&text.body), Some(&body)))
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let edit = move |cx: &ToolCx| {
             let path = files::resolve(&args.file_path, &cx.dir);
@@ -77,10 +84,18 @@ impl Tool for Edit {
 fn edit(path: &Path, args: &Args, cx: &ToolCx) -> Result<(String, Facts), Error> {
     let seen = &cx.files;
     let _alone = seen.writing();
+    let (text, body, before) = edited(path, args, cx)?;
+    let stamp = files::save(path, &text.encode(&body), Some(&before), &cx.page())?;
+    seen.note(path, stamp);
+    Ok(describe(path, &files::relative(path, &cx.worktree), &text.body, &body))
+}
+
+/// The file as it is, and what it is to be.
+fn edited(path: &Path, args: &Args, cx: &ToolCx) -> Result<(Text, String, Metadata), Error> {
     let before = files::regular(path)?;
     let tell = |why: &str| Error::tell(format!("`{}` {why}", path.display()));
     // Not read at all is fine: the old text must match.
-    if seen.state(path, Stamp::of(&before)) == State::Changed {
+    if cx.files.state(path, Stamp::of(&before)) == State::Changed {
         return Err(tell("was changed since you read it: read it again, then edit"));
     }
     if before.len() > MAX_EDITED {
@@ -90,9 +105,7 @@ fn edit(path: &Path, args: &Args, cx: &ToolCx) -> Result<(String, Facts), Error>
     let text = Text::decode(bytes).ok_or_else(|| tell("is not UTF-8 text and cannot be edited here: use `bash`"))?;
     let (old, new) = (text.adopt(&args.old_string), text.adopt(&args.new_string));
     let body = replace::replace(&text.body, &old, &new, args.replace_all, &cx.cancel)?;
-    let stamp = files::save(path, &text.encode(&body), Some(&before), &cx.page())?;
-    seen.note(path, stamp);
-    Ok(describe(path, &files::relative(path, &cx.worktree), &text.body, &body))
+    Ok((text, body, before))
 }
 
 fn describe(path: &Path, shown: &str, before: &str, after: &str) -> (String, Facts) {

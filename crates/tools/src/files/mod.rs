@@ -1,5 +1,6 @@
 //! What file tools share: resolving paths, what was read when, and writing atomically.
 
+mod diff;
 mod hands;
 mod paths;
 mod save;
@@ -8,10 +9,13 @@ mod seen;
 mod tests;
 mod text;
 
+pub(crate) use diff::unified;
 pub(crate) use foreign::pin;
 pub use hands::Hands;
 pub(crate) use hands::blocking;
-pub use paths::{Inside, Purpose, accesses, below_name, by_name, changes, outside, protected, relative, resolve};
+pub use paths::{
+    Inside, Purpose, access, accesses, below_name, by_name, changes, outside, protected, relative, resolve,
+};
 pub(crate) use paths::{contents, found, is_text, missing, open, open_known, permitted, regular};
 pub(crate) use save::{Draft, missing_folders, remove, save, save_as};
 pub use seen::{Seen, Stamp, State};

@@ -98,19 +98,34 @@ pub fn by_name<'a>(permission: &str, path: &str, dir: &Path, inside: impl Into<I
         }
     }
     let leads = resolve(path, dir);
-    (named != leads).then(|| Access::new(permission, relative(&named, inside.into().worktree)))
+    (named != leads).then(|| access(permission, &named, inside.into().worktree))
 }
 
 /// The same for all that is below a folder.
 pub fn below_name<'a>(permission: &str, path: &str, dir: &Path, inside: impl Into<Inside<'a>>) -> Option<Access> {
     let Access { pattern, .. } = by_name(permission, path, dir, inside)?;
-    Some(Access::new(permission, format!("{pattern}/*")))
+    let below = format!("{pattern}/*");
+    Some(Access::new(permission, &below).always(below))
+}
+
+/// What touching a file asks for. "Always" is for this file, or for its folder.
+pub fn access(permission: &str, path: &Path, worktree: &Path) -> Access {
+    let file = relative(path, worktree);
+    if !matches!(permission, "read" | "edit") {
+        return Access::new(permission, file);
+    }
+    let folder = file.rsplit_once('/').map_or_else(|| "*".to_owned(), |(folder, _)| format!("{folder}/*"));
+    // As a rule, a wildcard in a name would allow more than this.
+    let plain = |name: &str| !name.contains(['*', '?']);
+    let this = Some(file.clone()).filter(|file| plain(file));
+    let around = Some(folder.clone()).filter(|_| plain(folder.trim_end_matches('*')));
+    Access::new(permission, file).always_one_of(this.into_iter().chain(around))
 }
 
 /// All that touching a resolved path asks for: the permission itself, and leave to go outside.
 pub fn accesses<'a>(permission: &str, path: &Path, purpose: Purpose, inside: impl Into<Inside<'a>>) -> Vec<Access> {
     let inside = inside.into();
-    let mut accesses = vec![Access::new(permission, relative(path, inside.worktree))];
+    let mut accesses = vec![access(permission, path, inside.worktree)];
     accesses.extend(outside(path, purpose, inside));
     if purpose == Purpose::Write {
         accesses.extend(protected(path, inside.worktree));
@@ -124,7 +139,7 @@ pub fn changes<'a>(path: &Path, inside: impl Into<Inside<'a>>, rules: Option<&ru
     let inside = inside.into();
     let mut accesses = accesses("edit", path, Purpose::Write, inside);
     if rules.is_none_or(|rules| Hiding::of(rules).hides(path, inside.worktree)) {
-        accesses.push(Access::new("read", relative(path, inside.worktree)));
+        accesses.push(access("read", path, inside.worktree));
     }
     accesses
 }

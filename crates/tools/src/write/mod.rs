@@ -45,6 +45,17 @@ impl Tool for Write {
         accesses
     }
 
+    fn preview(&self, args: &Args, cx: &ToolCx) -> Option<String> {
+        let path = files::resolve(&args.file_path, &cx.dir);
+        let name = files::relative(&path, &cx.worktree);
+        let Some(before) = existing(&path).ok()? else {
+            return Some(files::unified(&name, None, Some(&args.content)));
+        };
+        let bytes = if before.len() > MAX_EDITED { return None } else { files::contents(&path).ok()? };
+        let text = Text::decode(bytes)?;
+        Some(files::unified(&name, Some(&text.body), Some(&text.adopt(&args.content))))
+    }
+
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
         let write = move |cx: &ToolCx| {
             let path = files::resolve(&args.file_path, &cx.dir);

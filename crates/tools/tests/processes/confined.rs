@@ -986,7 +986,7 @@ fn sockets_of_services_are_out_of_reach_wherever_they_are() {
     // Not below `/tmp`, which is another one in a sandbox.
     let room = Room::held_in(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), backend);
     let path = room.path("elsewhere/s");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
     std::thread::spawn(move || while listener.accept().is_ok() {});
     let script = format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'", path.display());
     room.ok(OFF, &script);

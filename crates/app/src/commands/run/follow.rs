@@ -2,8 +2,7 @@
 //! one dies. The run itself needs none of this; it goes on in the store whoever watches.
 
 use super::output::Output;
-use super::person::{Person, Said};
-use crate::commands::asked;
+use crate::asking::{Asking, Released, Said};
 use crate::failure::INTERRUPTED;
 use crate::home::Home;
 use crate::patience::Patience;
@@ -12,12 +11,10 @@ use client::{Client, Events, Watch};
 use proto::event::Seen;
 use proto::letter::AskReply;
 use proto::methods::{
-    AbortInput, Accepted, AgentWait, AskAnswer, AsksInput, ChatAbort, PermissionsList, PermissionsReply,
-    QuestionAnswer, QuestionsList, QuestionsReply, Selector, SessionsGet, ToolsWhy, WaitInput, WaitStatus, Waited,
-    WhyInput, WhyPart,
+    AbortInput, Accepted, AgentWait, AskInfo, ChatAbort, QuestionAnswer, Selector, SessionsGet, WaitInput, WaitStatus,
+    Waited,
 };
-use proto::{Action, AskId, Code, Entry, Error, RunId, SessionId, Usage};
-use std::collections::HashSet;
+use proto::{AskId, Code, Entry, Error, RunId, SessionId, Usage};
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, timeout};
 
@@ -50,9 +47,8 @@ pub(super) struct Follow {
     cursor: String,
     tree: bool,
     ask: Reply,
-    /// Whoever sits at the terminal, unless the command line says how asks are answered.
-    person: Option<Person>,
-    asked: HashSet<AskId>,
+    /// With whoever sits at the terminal, unless the command line says how asks are answered.
+    asking: Asking,
     /// The session's last answer.
     answer: Option<String>,
     ended: bool,
@@ -65,7 +61,7 @@ impl Follow {
     pub(super) fn new(
         client: Client,
         accepted: &Accepted,
-        (ask, person): (Reply, Option<Person>),
+        (ask, asking): (Reply, Asking),
         tree: bool,
         interrupts: Interrupts,
         output: Output,
@@ -79,8 +75,7 @@ impl Follow {
             cursor: accepted.cursor.clone(),
             tree,
             ask,
-            person,
-            asked: HashSet::new(),
+            asking,
             answer: None,
             ended: false,
             interrupts,
@@ -103,7 +98,7 @@ impl Follow {
                 Err(error) => return Err(error.into()),
             };
             self.output.lost();
-            if patience.lose() {
+            if patience.lose() && !self.asking.is_asked() {
                 self.output.note(&format!("{error}; going on with the next one"));
             }
             self.client = patience.next(home, error).await.map_err(|failure| failure.error)?;
@@ -124,19 +119,21 @@ impl Follow {
                 waited = &mut wait => break waited?,
                 () = self.interrupts.next() => self.interrupt().await?,
                 _ = tick.tick() => self.tick(),
-                said = said(&mut self.person) => match said {
-                    Said::Leave(ask, reply, message) => self.send(ask, reply, message).await?,
-                    Said::Answers(answer) => self.send_answers(answer).await?,
-                },
+                said = self.asking.said() => {
+                    self.asking.act(&self.client, said).await?;
+                    self.go_on();
+                }
             }
         };
+        self.asking.leave();
+        self.go_on();
         self.see_the_rest(&mut events).await?;
         Ok(waited)
     }
 
     /// Says what is going on, unless the person is asked something.
     fn tick(&mut self) {
-        if !self.person.as_ref().is_some_and(Person::is_asked) {
+        if !self.asking.is_asked() {
             self.output.status();
         }
     }
@@ -180,38 +177,29 @@ impl Follow {
         {
             self.remember(&entry);
         }
-        match &seen {
-            Seen::Ask { ask_id, .. } if !self.asked.insert(ask_id.clone()) => Ok(()),
-            // A plan waits for the lead it was put to, whether a person is there or not.
-            Seen::Ask { to: Some(_), .. } => {
-                self.output.event(&seen);
-                Ok(())
+        if let Some(seen) = self.asking.sort(seen) {
+            self.output.event(&seen);
+            match &seen {
+                Seen::Ask(ask) if ask.to.is_none() => self.reply(ask).await?,
+                Seen::Question(asked) => self.nobody_knows(asked.id.clone()).await?,
+                _ => {}
             }
-            Seen::Ask { ask_id, permission, rules, .. } => {
-                self.output.event(&seen);
-                match &mut self.person {
-                    Some(person) => {
-                        person.ask(ask_id.clone(), asked::kept(permission, rules));
-                        Ok(())
-                    }
-                    None => self.reply(ask_id.clone()).await,
-                }
+        }
+        self.go_on();
+        Ok(())
+    }
+
+    /// Shows what was held back once nothing is asked any more, and then what is asked next.
+    fn go_on(&mut self) {
+        while let Some(released) = self.asking.released() {
+            match released {
+                Released::Event(seen) => self.output.event(&seen),
+                Released::Missing(count) => self.output.note(&format!("… {count} earlier events are not shown")),
             }
-            Seen::Question { id, .. } if !self.asked.insert(id.clone()) => Ok(()),
-            Seen::Question { id, questions, .. } => {
-                self.output.event(&seen);
-                match &mut self.person {
-                    Some(person) => {
-                        person.wonder(id.clone(), questions.clone());
-                        Ok(())
-                    }
-                    None => self.nobody_knows(id.clone()).await,
-                }
-            }
-            _ => {
-                self.output.event(&seen);
-                Ok(())
-            }
+        }
+        if self.asking.has_next() {
+            self.output.rest();
+            self.asking.show_next();
         }
     }
 
@@ -246,24 +234,10 @@ impl Follow {
 
     /// Those that were asked while nobody watched.
     async fn answer_open_asks(&mut self) -> Result<(), client::Error> {
-        let input = AsksInput { reference: Some(self.session.to_string()) };
-        for ask in self.client.call::<PermissionsList>(input).await?.asks {
-            let seen = Seen::Ask {
-                ask_id: ask.ask_id,
-                session_id: ask.session_id,
-                agent: ask.agent,
-                permission: ask.permission,
-                patterns: ask.patterns,
-                rules: ask.rules,
-                to: ask.to,
-            };
+        for seen in self.asking.open(&self.client, &self.session).await? {
             self.take(Some((None, seen))).await?;
         }
-        let input = AsksInput { reference: Some(self.session.to_string()) };
-        for open in self.client.call::<QuestionsList>(input).await?.questions {
-            let (id, session_id, agent, questions) = (open.id, open.session_id, open.agent, open.questions);
-            self.take(Some((None, Seen::Question { id, session_id, agent, questions }))).await?;
-        }
+        self.go_on();
         Ok(())
     }
 
@@ -271,73 +245,29 @@ impl Follow {
     async fn nobody_knows(&mut self, id: AskId) -> Result<(), client::Error> {
         self.output.note("  not answered, because nobody is there to ask");
         let message = Some(HEADLESS.to_owned());
-        self.send_answers(QuestionAnswer { id, answers: Vec::new(), reject: true, message }).await
+        let answer = QuestionAnswer { id, answers: Vec::new(), reject: true, message };
+        self.asking.act(&self.client, Said::Answers(answer)).await
     }
 
-    async fn reply(&mut self, ask_id: AskId) -> Result<(), client::Error> {
+    async fn reply(&mut self, ask: &AskInfo) -> Result<(), client::Error> {
+        let ask_id = ask.ask_id.clone();
         let refused = match self.ask {
             Reply::Deny => Some("nobody is there to ask; `--ask allow` would allow it"),
-            Reply::Allow if self.may_be_denied(&ask_id).await? => Some("a rule that denies may speak about it"),
+            Reply::Allow if ask.about.may_be_denied => Some("a rule that denies may speak about it"),
             Reply::Allow => None,
         };
-        let Some(why) = refused else { return self.send(ask_id, AskReply::Once, None).await };
-        self.output.note(&format!("  refused, because {why}"));
-        self.send(ask_id, AskReply::Reject, Some(HEADLESS.to_owned())).await
-    }
-
-    /// Whether something is asked because of a deny that nobody can rule out: only a person may say yes to that. It comes
-    /// with shell lines alone; any other rule speaks about what is asked, or does not.
-    async fn may_be_denied(&self, ask: &AskId) -> Result<bool, client::Error> {
-        let input = AsksInput { reference: Some(self.session.to_string()) };
-        let asks = self.client.call::<PermissionsList>(input).await?.asks;
-        let Some(ask) = asks.into_iter().find(|open| open.ask_id == *ask && open.tool == "bash") else {
-            return Ok(false);
+        let Some(why) = refused else {
+            return self.asking.reply(&self.client, ask_id, (AskReply::Once, None), None).await;
         };
-        for pattern in ask.patterns {
-            let session = Some(ask.session_id.to_string());
-            let input = WhyInput { tool: ask.tool.clone(), pattern, agent: None, session, cwd: None };
-            let why = self.client.call::<ToolsWhy>(input).await?;
-            let denies = |part: &WhyPart| part.rule.as_ref().is_some_and(|rule| rule.action == Action::Deny);
-            if denies(&why.whole) || why.parts.iter().any(denies) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    async fn send(&mut self, ask_id: AskId, reply: AskReply, message: Option<String>) -> Result<(), client::Error> {
-        let answer = |reply| AskAnswer { ask_id: ask_id.clone(), reply, message: message.clone() };
-        let mut sent = self.client.call::<PermissionsReply>(answer(reply)).await;
-        if let Err(client::Error::Refused(error)) = &sent
-            && (reply, error.code) == (AskReply::Always, Code::InvalidInput)
-        {
-            self.output.note(&format!("  allowed once: {}", error.message));
-            sent = self.client.call::<PermissionsReply>(answer(AskReply::Once)).await;
-        }
-        self.sent(&ask_id, sent.map(drop))
-    }
-
-    async fn send_answers(&mut self, answer: QuestionAnswer) -> Result<(), client::Error> {
-        let id = answer.id.clone();
-        let sent = self.client.call::<QuestionsReply>(answer).await;
-        self.sent(&id, sent.map(drop))
-    }
-
-    fn sent(&mut self, ask: &AskId, sent: Result<(), client::Error>) -> Result<(), client::Error> {
-        match sent {
-            // Somebody else was faster, or the call is over.
-            Err(client::Error::Refused(error)) if matches!(error.code, Code::NotFound | Code::Conflict) => Ok(()),
-            Err(error) => {
-                // The next gateway still has the question, so it has to be answered again.
-                self.asked.remove(ask);
-                Err(error)
-            }
-            Ok(()) => Ok(()),
-        }
+        self.output.note(&format!("  refused, because {why}"));
+        let message = Some(HEADLESS.to_owned());
+        self.asking.reply(&self.client, ask_id, (AskReply::Reject, None), message).await
     }
 
     /// The first one stops the run and everything below it; the second one only this command, at once.
     async fn interrupt(&mut self) -> Result<(), client::Error> {
+        self.asking.leave();
+        self.go_on();
         self.signals += 1;
         if self.signals > 1 {
             let gone = Error::new(Code::Interrupted, "left before the run was over").hint("`convoke ps` shows it");
@@ -375,13 +305,5 @@ impl Follow {
             started_at: None,
             ended_at: None,
         }
-    }
-}
-
-/// What the person at the terminal says next, if there is one.
-async fn said(person: &mut Option<Person>) -> Said {
-    match person {
-        Some(person) => person.answer().await,
-        None => std::future::pending().await,
     }
 }

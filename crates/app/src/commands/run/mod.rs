@@ -4,13 +4,13 @@ mod files;
 mod follow;
 mod input;
 mod output;
-mod person;
 
 pub(super) use follow::Reply;
 pub(super) use input::directory;
-pub(super) use output::{Format, Output, event_line, lines};
+pub(super) use output::{Format, Output, event_line};
 
 use super::block_on;
+use crate::asking::{Asking, Person};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::home::Home;
 use crate::patience::insist;
@@ -19,7 +19,6 @@ use crate::signals::{Ending, Interrupts};
 use crate::{names, providers, terminal, wiring};
 use client::Client;
 use follow::Follow;
-use person::Person;
 use proto::methods::{Agent, AgentInput, FileInput, Selector, SessionsResolve, WaitStatus};
 use proto::{Error, Reference, RunId};
 use std::path::PathBuf;
@@ -162,9 +161,12 @@ pub(super) async fn execute(home: &Home, request: Request, format: Format) -> Re
     }
     let mut output = Output::of_run(format, home, &request.directory);
     output.session(&accepted);
-    let by_person = request.ask.is_none() && format == Format::Text;
-    let person = by_person.then(|| Person::at_terminal(home.plain())).flatten();
-    let asks = (request.ask.unwrap_or(Reply::Deny), person);
+    let person = || Person::at_terminal(home.plain(), home.env.get("PAGER"));
+    let asking = match format {
+        Format::Json => Asking::for_a_program(),
+        Format::Text => Asking::new(if request.ask.is_none() { person() } else { None }),
+    };
+    let asks = (request.ask.unwrap_or(Reply::Deny), asking);
     let mut follow = Follow::new(client, &accepted, asks, request.tree, interrupts, output);
     let waited = follow.until_over(home).await;
     let interrupted = follow.interrupted();

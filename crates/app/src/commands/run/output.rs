@@ -1,15 +1,14 @@
 //! What `convoke run` prints: JSON lines for programs, or the answer on stdout and progress on stderr for people.
 
-use crate::commands::asked;
 use crate::home::Home;
 use crate::screen::Screen;
 use crate::show::progress::{Look, Progress};
 use crate::show::{self, Line};
-use crate::terminal::{self, one_line};
+use crate::terminal;
 use proto::entry::{On, Waiting};
 use proto::event::Seen;
 use proto::methods::{Accepted, WaitStatus, Waited};
-use proto::{Entry, Error, Question, SessionId};
+use proto::{Entry, Error, SessionId};
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::Instant;
@@ -86,6 +85,13 @@ impl Output {
         }
     }
 
+    /// Something else is written next, on a line of its own.
+    pub(in crate::commands) fn rest(&mut self) {
+        if self.format == Format::Text {
+            self.screen.end();
+        }
+    }
+
     /// The gateway is another one: what streamed from the last one does not go on.
     pub(super) fn lost(&mut self) {
         self.screen.end();
@@ -154,19 +160,17 @@ impl Output {
 
     fn progress(&mut self, seen: &Seen) {
         match seen {
-            Seen::Ask { session_id, to: Some(_), .. } => {
-                self.line(session_id, "? puts its plan to the session that started it");
+            Seen::Ask(ask) if ask.to.is_some() => {
+                self.line(&ask.session_id, "? puts its plan to the session that started it");
             }
-            Seen::Ask { session_id, permission, patterns, .. } => {
-                self.line(session_id, &format!("? asks for `{}`:", terminal::flat(permission)));
-                for line in asked::wanted(patterns) {
-                    self.line(session_id, &line);
-                }
+            Seen::Ask(ask) => self.say_all(&show::ask::lines(ask)),
+            Seen::Question(asked) => {
+                let who = show::ask::session(&asked.path, &asked.agent);
+                asked.questions.iter().for_each(|question| self.say_all(&show::ask::question(&who, question)));
             }
-            Seen::Question { session_id, questions, .. } => {
-                for line in questions.iter().flat_map(lines) {
-                    self.line(session_id, &line);
-                }
+            Seen::Settled { session_id, by, reply, .. } => {
+                let line = show::ask::settled(self.agent(session_id), *by, *reply);
+                self.screen.line(&line);
             }
             _ => {
                 for shown in self.progress.see(seen, Instant::now()) {
@@ -180,18 +184,16 @@ impl Output {
         let line = self.progress.of(session, Line::dim(text));
         self.screen.line(&line);
     }
+
+    /// Lines that say for themselves whose they are.
+    fn say_all(&mut self, lines: &[Line]) {
+        lines.iter().for_each(|line| self.screen.line(line));
+    }
 }
 
-/// A question with what there is to choose from.
-pub(in crate::commands) fn lines(question: &Question) -> Vec<String> {
-    let header = question.header.as_ref().map(|header| format!("{}: ", one_line(header, 40))).unwrap_or_default();
-    let several = if question.multiple && !question.options.is_empty() { " (several can be chosen)" } else { "" };
-    let mut lines = vec![format!("? {header}{}{several}", one_line(&question.question, 400))];
-    for (option, at) in question.options.iter().zip(1..) {
-        let about = option.description.as_ref().map(|about| format!(": {}", one_line(about, 200))).unwrap_or_default();
-        lines.push(format!("    {at} {}{about}", one_line(&option.label, 200)));
-    }
-    lines
+fn typed(what: &str, mut line: Value) -> Value {
+    line["type"] = json!(what);
+    line
 }
 
 /// An event as a line of JSON, unless it is nobody's business.
@@ -203,22 +205,14 @@ pub(in crate::commands) fn event_line(seen: &Seen) -> Option<Value> {
         Seen::Delta { session_id, text } => json!({ "type": "delta", "sessionId": session_id, "text": text }),
         Seen::Reasoning { session_id, text } => json!({ "type": "reasoning", "sessionId": session_id, "text": text }),
         Seen::Call { session_id, tool } => json!({ "type": "call", "sessionId": session_id, "tool": tool }),
-        Seen::Ask { ask_id, session_id, agent, permission, patterns, rules, to } => json!({
-            "type": "ask",
-            "askId": ask_id,
-            "sessionId": session_id,
-            "agent": agent,
-            "permission": permission,
-            "patterns": patterns,
-            "rules": rules,
-            "to": to,
+        Seen::Ask(ask) => typed("ask", json!(ask)),
+        Seen::Settled { ask_id, session_id, by, reply } => json!({
+            "type": "settled", "askId": ask_id, "sessionId": session_id, "by": by, "reply": reply,
         }),
         Seen::Output { session_id, call_id, text, dropped } => json!({
             "type": "output", "sessionId": session_id, "callId": call_id, "text": text, "dropped": dropped,
         }),
-        Seen::Question { id, session_id, agent, questions } => json!({
-            "type": "question", "id": id, "sessionId": session_id, "agent": agent, "questions": questions,
-        }),
+        Seen::Question(asked) => typed("question", json!(asked)),
         Seen::Retry { session_id, attempt, after_ms, message } => json!({
             "type": "retry",
             "sessionId": session_id,
