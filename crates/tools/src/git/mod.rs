@@ -10,9 +10,13 @@
 //!
 //! None of this reaches a git that git itself starts in a repository inside of this one, and `status` and `add` do that:
 //! no call may let them look into one. Whoever wants to know opens it on its own.
+//!
+//! Nor may a repository make git read or wait without end: what it would do that with is looked for (`odd`), and what is
+//! not found there ends with the memory and the time that a call has.
 
 mod apart;
 mod harden;
+mod odd;
 
 pub(crate) use apart::{Apart, Site, Which};
 
@@ -26,12 +30,16 @@ use tokio_util::sync::CancellationToken;
 
 /// For questions: far beyond what the largest repository needs.
 const QUESTION: Duration = Duration::from_secs(60);
+/// For the one that comes before a command: what its index names. A large one is read in a second.
+const GLANCE: Duration = Duration::from_secs(20);
 /// For work: a checkout or a snapshot of a very large tree on a slow disk.
 const WORK: Duration = Duration::from_secs(600);
 /// The most of an answer that is kept; 64 MiB list some hundred thousand files.
 const ANSWER: usize = 64 << 20;
 /// The most of git's own words that anybody is told.
 const WORDS: usize = 2000;
+/// From then on git takes long, and it is looked for what holds it up.
+const LONG: Duration = Duration::from_secs(3);
 
 /// Git in one directory.
 #[derive(Clone)]
@@ -119,11 +127,7 @@ impl Git {
             // With an input, if an empty one, warnings do not get between the lines of an answer.
             input: Some(String::new()),
         };
-        let finished = self.processes.run(command, &self.cancel).await.map_err(|error| broken(&error))?;
-        if finished.code == Some(NOT_STARTED.into()) {
-            let reason = text(&finished.errors).trim().to_owned();
-            return Err(broken(&process::Error::Start { program: "git".into(), reason }));
-        }
+        let finished = run(&*self.processes, command, &self.cancel).await?;
         if finished.cancelled {
             return Err(Error::new(Code::Cancelled, "cancelled"));
         }
@@ -135,11 +139,48 @@ impl Git {
     }
 }
 
+async fn run(processes: &dyn Processes, command: Command, cancel: &CancellationToken) -> Result<Finished, Error> {
+    let dir = command.dir.clone();
+    looked(odd::look, &dir).await?;
+    let stop = cancel.child_token();
+    let mut running = std::pin::pin!(processes.run(command, &stop));
+    let ended = tokio::select! {
+        ended = &mut running => ended,
+        odd = held_up(&dir) => {
+            stop.cancel();
+            let _ = running.await;
+            return Err(odd);
+        }
+    };
+    let finished = ended.map_err(|error| broken(&error))?;
+    if finished.code == Some(NOT_STARTED.into()) {
+        let reason = text(&finished.errors).trim().to_owned();
+        return Err(broken(&process::Error::Start { program: "git".into(), reason }));
+    }
+    Ok(finished)
+}
+
+/// What holds git up, once it takes long; never, if nothing is found.
+async fn held_up(dir: &Path) -> Error {
+    tokio::time::sleep(LONG).await;
+    match looked(odd::look_everywhere, dir).await {
+        Err(odd) => odd,
+        Ok(()) => std::future::pending().await,
+    }
+}
+
+/// Beside the async workers: a disk may take its time.
+async fn looked(look: fn(&Path) -> Result<(), Error>, dir: &Path) -> Result<(), Error> {
+    let dir = dir.to_owned();
+    let looked = tokio::task::spawn_blocking(move || look(&dir)).await;
+    looked.unwrap_or_else(|error| Err(Error::internal(format!("a look at a repository broke: {error}"))))
+}
+
 /// Repositories inside of the one in `dir` that its index names: whoever asks about its state looks into them.
 pub(crate) async fn links(processes: &dyn Processes, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let listed = match bare(processes, dir, &["ls-files", "--stage", "-z"], String::new()).await {
         // Whatever else git complains about, it complains to the user about as well, and looks into none.
-        Err(error) if error.code != Code::Timeout => return Ok(Vec::new()),
+        Err(error) if !matches!(error.code, Code::Timeout | Code::Conflict) => return Ok(Vec::new()),
         listed => listed?,
     };
     let lines = listed.split(|byte| *byte == 0).filter(|line| line.starts_with(b"160000 "));
@@ -169,14 +210,14 @@ async fn bare(processes: &dyn Processes, dir: &Path, args: &[&str], input: Strin
         args: words,
         dir: dir.to_owned(),
         env: harden::looking(processes.env()),
-        timeout: QUESTION,
+        timeout: GLANCE,
         limit: ANSWER,
         spill: None,
         live: None,
         confine: None,
         input: Some(input),
     };
-    let finished = processes.run(command, &CancellationToken::new()).await.map_err(|error| broken(&error))?;
+    let finished = run(processes, command, &CancellationToken::new()).await?;
     match finished.code {
         Some(0) if !finished.truncated => Ok(finished.output),
         _ if finished.truncated || finished.timed_out => {
@@ -219,4 +260,21 @@ fn shown(args: &[&str]) -> String {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Direct, repository};
+
+    #[tokio::test]
+    async fn git_that_waits_for_a_pipe_is_stopped_and_the_pipe_is_named() {
+        let place = repository();
+        let pipe = place.dir().join(".gitignore");
+        std::fs::remove_file(&pipe).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let git = Git::open(Arc::new(Direct::new()), CancellationToken::new(), place.dir()).await.unwrap();
+        let error = git.work(&["status"]).await.unwrap_err();
+        assert!(error.code == Code::Conflict && error.message.contains(".gitignore` is a pipe"), "{error}");
+    }
 }
