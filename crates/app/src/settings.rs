@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// Directories that are remembered, some ten thousand bytes each. Beyond this all are read anew, a millisecond each.
 const MOST: usize = 128;
 
+/// What those may weigh together ([`Loaded::weight`]).
+const MOST_WEIGHT: u64 = 32 << 20;
+
 /// A look at all the files costs as much as taking a letter, so under load one serves for as many as come in this time.
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -43,7 +46,8 @@ impl Directories {
 
     fn keep(&self, place: Option<&Place>, here: &Arc<Here>, looked: Instant) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        let weight: u64 = known.values().map(|known| known.here.loaded.weight).fold(0, u64::saturating_add);
+        if known.len() >= MOST || weight.saturating_add(here.loaded.weight) > MOST_WEIGHT {
             known.retain(|place, _| place.is_none());
         }
         known.insert(place.cloned(), Known { here: here.clone(), looked });

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::document::{Node, Value, excerpt};
-use crate::read::{Reader, Reading, read_text};
+use crate::read::{Reader, Reading, read_shared};
 use crate::section::called_like_a_key;
 use crate::{Environment, Error};
 
@@ -78,7 +78,7 @@ impl Expander<'_> {
             let named = |mark| after.strip_prefix(mark).and_then(|after: &str| after.split_once('}'));
             if let Some((name, after)) = named(ENV) {
                 let foreign = self.rules.is_some_and(|rules| !rules.all && rules.hold(base, !open.is_empty()));
-                self.variable(node, name, foreign, &mut written);
+                self.variable(node, name, foreign, &mut written)?;
                 rest = after;
             } else if let Some((path, after)) = named(FILE) {
                 let inner = self.file(node, path, base, open)?;
@@ -95,8 +95,10 @@ impl Expander<'_> {
     }
 
     /// `foreign`: a file of a repository names it, which a text of the user's own has named.
-    fn variable(&mut self, node: &Node, name: &str, foreign: bool, written: &mut Written) {
+    fn variable(&mut self, node: &Node, name: &str, foreign: bool, written: &mut Written) -> Result<(), Error> {
         let (line, path) = (node.place.line(), &node.path);
+        let value = self.env.get(name);
+        self.spend(node, value.map_or(0, str::len))?;
         if foreign {
             let what = format!("`{{env:{}}}` of `{path}` is left out: a file of a repository names it", excerpt(name));
             self.reading.warnings.push(format!("{line}: {what}"));
@@ -104,7 +106,7 @@ impl Expander<'_> {
             let what = format!("`{{env:{}}}` of `{path}`", excerpt(name));
             let trust = "is left out until `convoke trust` is run in its repository";
             self.reading.warnings.push(format!("{line}: {what} {trust}"));
-        } else if let Some(value) = self.env.get(name) {
+        } else if let Some(value) = value {
             written.text.push_str(value);
             written.secret |= called_like_a_key(name);
         } else {
@@ -112,9 +114,17 @@ impl Expander<'_> {
             let what = format!("the variable `{name}` of `{path}` is not set; nothing is put in its place");
             self.reading.warnings.push(format!("{line}: {what}"));
         }
+        Ok(())
+    }
+
+    /// A text of a few bytes can name many files, and each of those many more.
+    fn spend(&mut self, node: &Node, bytes: usize) -> Result<(), Error> {
+        let spent = self.reading.spend(bytes as u64);
+        spent.map_err(|error| node.refuse(format_args!("names too much: {}", error.message), &error.hint))
     }
 
     fn file(&mut self, node: &Node, path: &str, base: &Path, open: &mut Vec<PathBuf>) -> Result<Written, Error> {
+        self.spend(node, 0)?;
         let named = match (path.strip_prefix("~/"), self.env.home()) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => base.join(path),
@@ -142,7 +152,7 @@ impl Expander<'_> {
         if open.len() == DEEPEST {
             return refuse(format!("which is the {DEEPEST}th in a row"), "name it directly");
         }
-        let text = match read_text(&file, self.reading) {
+        let text = match read_shared(&file, self.reading) {
             Ok(Some(text)) => text,
             Ok(None) => return refuse("which does not exist".into(), "check its name"),
             Err(error) => return refuse(format!("which cannot be used: {}", error.message), &error.hint),

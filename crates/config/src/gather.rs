@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::files::{Style, agents, commands, skills};
 use crate::layer::{Layer, Source};
-use crate::read::{Reading, leaves, read_text};
+use crate::read::{Reading, leaves, read_shared, read_text};
 use crate::{Environment, Error, Paths, document};
 
 /// What holds when nobody says otherwise, in the form everybody else writes in.
@@ -142,7 +142,7 @@ impl Gather<'_> {
         if leaves(&file, source.repository.as_deref(), self.reading) {
             return;
         }
-        match read_text(&file, self.reading) {
+        match read_shared(&file, self.reading) {
             Ok(Some(text)) => gathered.push(source, file, text, kind),
             Ok(None) => {}
             Err(error) => self.reading.warn(format!("{} ({}); it is left out", error.message, error.hint)),
@@ -158,14 +158,15 @@ impl Gather<'_> {
         gathered: &mut Gathered,
     ) -> Result<(), Error> {
         let (commented, plain) = (directory.join("convoke.jsonc"), directory.join("convoke.json"));
-        let found = read_text(&commented, self.reading)?;
+        let read = if root.is_some() { read_shared } else { read_text };
+        let found = read(&commented, self.reading)?;
         if found.is_some() && plain.is_file() {
             let name = plain.display();
             self.reading.warn(format!("{name}: not read, because `convoke.jsonc` is there as well"));
         }
         let (file, text) = match found {
             Some(text) => (commented, Some(text)),
-            None => (plain.clone(), read_text(&plain, self.reading)?),
+            None => (plain.clone(), read(&plain, self.reading)?),
         };
         if let Some(text) = text
             && !leaves(&file, root.as_deref(), self.reading)

@@ -644,3 +644,75 @@ fn what_is_shown_as_usual_is_what_holds() {
     let (usual, none) = (read(text), read("{}"));
     assert_eq!(usual.compaction, none.compaction);
 }
+
+#[test]
+fn what_the_files_of_a_repository_name_has_a_limit() {
+    // Fifteen short files, each of which names the next one forty times.
+    let world = World::new();
+    for n in 0..14 {
+        world.write(format!("f{n}"), &format!("{{file:f{}}}", n + 1).repeat(40));
+    }
+    world.write("f14", "");
+    world.write("convoke.jsonc", r#"{"agent": {"a": {"prompt": "{file:f0}"}}}"#);
+    let error = world.load("").unwrap_err();
+    assert!(error.message.contains("names too much") && error.message.contains("convoke.jsonc"), "{error}");
+    // One large file, again and again.
+    let world = World::new();
+    world.write("big.txt", &"x".repeat(900_000));
+    let agents: Vec<String> =
+        (0..50).map(|n| format!("\"a{n}\": {{ \"prompt\": \"{}\" }}", "{file:big.txt}".repeat(20))).collect();
+    world.write("convoke.jsonc", &format!("{{\"agent\": {{ {} }}}}", agents.join(", ")));
+    let error = world.load("").unwrap_err();
+    assert!(error.message.contains("more than 8 MiB"), "{error}");
+    // Files that no rule allows cost something as well.
+    let nothing: Readers<'_> = &|_| Box::new(|_, _| false);
+    world.write("small.txt", "x");
+    let many = "{file:small.txt}".repeat(50_000);
+    world.write("convoke.jsonc", &format!("{{\"agent\": {{\"a\": {{\"prompt\": \"{many}\"}}}}}}"));
+    assert!(world.load_with("", nothing).unwrap_err().message.contains("names too much"));
+    // A user's own variables too.
+    let mut world = World::new();
+    world.variables.push(("LONG", "x".repeat(100_000)));
+    let many = "{env:LONG}".repeat(1000);
+    world.user(&format!("{{\"agent\": {{\"a\": {{\"prompt\": \"{many}\"}}}}}}"));
+    assert!(world.load("").unwrap_err().message.contains("names too much"));
+}
+
+#[test]
+fn agents_and_instructions_of_a_repository_have_a_limit_together() {
+    let world = World::new();
+    for n in 0..40 {
+        let text = format!("---\ndescription: x\n---\n{}", "y".repeat(900_000));
+        world.write(format!(".convoke/agents/a{n}.md"), &text);
+    }
+    let loaded = world.good();
+    let read: usize = loaded.config.agent.values().filter_map(|agent| agent.prompt.as_ref()).map(String::len).sum();
+    assert!(read > 0 && read <= 8 << 20, "{read}");
+    says(&loaded, &["a39.md", "more than 8 MiB"]);
+    // The user's own settings hold all the same.
+    world.write(world.paths.managed.join("convoke.json"), r#"{"model": "a/b"}"#);
+    assert_eq!(world.good().config.model.as_deref(), Some("a/b"));
+    let world = World::new();
+    let names: Vec<String> = (0..300).map(|n| format!("\"i{n}.md\"")).collect();
+    for n in 0..300 {
+        world.write(format!("i{n}.md"), &"z".repeat(10_000));
+    }
+    world.write("convoke.jsonc", &format!("{{\"instructions\": [{}]}}", names.join(", ")));
+    let loaded = world.load("").unwrap();
+    let read: usize = loaded.instructions.iter().map(|instructions| instructions.text.len()).sum();
+    assert!(read > 0 && read <= 256 << 10, "{read}");
+    says(&loaded, &["274 of 300", "256 KiB"]);
+}
+
+#[test]
+fn a_folder_of_agents_that_leads_to_a_large_place_is_looked_at_only_so_far() {
+    let world = World::new();
+    for n in 0..3 {
+        for inner in 0..700 {
+            fs::create_dir_all(world.repository.join(format!("large/{n}/{inner}"))).unwrap();
+        }
+    }
+    fs::create_dir_all(world.repository.join(".convoke")).unwrap();
+    std::os::unix::fs::symlink("../large", world.repository.join(".convoke/agents")).unwrap();
+    says(&world.good(), &["agents", "only the first 2000 entries"]);
+}

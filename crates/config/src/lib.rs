@@ -147,6 +147,8 @@ pub struct Loaded {
     pub keys: Keys,
     /// The repository that holds the directory, where it has settings.
     pub repository: Option<Repository>,
+    /// Bytes of agents, instructions and what they name: it takes a multiple of that to keep.
+    pub weight: u64,
     strays: Vec<section::Stray>,
     seen: Vec<read::Seen>,
     tree: resolve::Tree,

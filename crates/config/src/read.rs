@@ -18,11 +18,20 @@ pub type Readers<'a> = &'a dyn Fn(&Config) -> Reader;
 /// The same with the rules known: the root of the repository, and the file that is meant, links followed.
 pub type Reader = Box<dyn Fn(&Path, &Path) -> bool>;
 
+/// What all that one directory brings may have: agents, instructions, what files name, and what those name. Each of them
+/// becomes several times its size.
+pub(crate) const MOST_OF_ALL: u64 = 8 << 20;
+
+/// What each file and each reference costs at least: it takes time, however short it is.
+const LEAST: u64 = 1 << 10;
+
 /// What came up while files were read.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) warnings: Vec<String>,
     pub(crate) seen: Vec<Seen>,
+    /// Of [`MOST_OF_ALL`].
+    pub(crate) spent: u64,
 }
 
 /// A file or directory that was looked for, and what was there.
@@ -42,6 +51,17 @@ impl Reading {
 
     pub(crate) fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
+    }
+
+    /// Takes from what one directory may bring. Once something did not fit, nothing does.
+    pub(crate) fn spend(&mut self, bytes: u64) -> Result<(), Error> {
+        self.spent = self.spent.saturating_add(bytes.max(LEAST));
+        if self.spent <= MOST_OF_ALL {
+            return Ok(());
+        }
+        self.spent = u64::MAX;
+        let what = "agents, instructions and files that settings name have more than 8 MiB together";
+        Err(Error::new(what, "remove some of them, or name files with `{file:…}` less often"))
     }
 }
 
@@ -77,6 +97,20 @@ pub(crate) fn read_text(file: &Path, reading: &mut Reading) -> Result<Option<Str
     let text = String::from_utf8(bytes).map_err(|error| not_text(file, &error))?;
     // Some editors start a file with a mark that is no part of its text.
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+/// The same for a file that is one of many, or came with a repository: all of them together have a limit.
+pub(crate) fn read_shared(file: &Path, reading: &mut Reading) -> Result<Option<String>, Error> {
+    let named = |error: Error| Error::new(format!("{}: not read: {}", file.display(), error.message), error.hint);
+    if fs::symlink_metadata(file).is_ok() {
+        reading.spend(0).map_err(named)?;
+    }
+    let text = read_text(file, reading)?;
+    let more = text.as_ref().map_or(0, |text| (text.len() as u64).saturating_sub(LEAST));
+    if more > 0 {
+        reading.spend(more).map_err(named)?;
+    }
+    Ok(text)
 }
 
 /// No more than the largest file. A pipe or a device is not waited for.

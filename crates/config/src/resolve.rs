@@ -13,7 +13,7 @@ use crate::gather::{Gather, Gathered, Kind, Sheet, Spot};
 use crate::hash::Hasher;
 use crate::layer::{Layer, Source};
 use crate::merge::merge;
-use crate::read::{Reader, Readers, Reading, refused};
+use crate::read::{MOST_OF_ALL, Reader, Readers, Reading, refused};
 use crate::section::{Stray, repeated};
 use crate::trust::{self, Repository};
 use crate::{Commands, Config, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
@@ -51,6 +51,7 @@ pub(crate) fn resolve(
     loaded.skills = skills.into_values().collect();
     loaded.repository = repository;
     loaded.seen = reading.seen;
+    loaded.weight = reading.spent.min(MOST_OF_ALL);
     loaded.tree = Tree(root);
     Ok(loaded)
 }
@@ -119,7 +120,7 @@ fn judge(paths: &Paths, env: &Environment, gathered: &mut Gathered, reading: &mu
 fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) -> Vec<(PathBuf, String)> {
     let mut named = Vec::new();
     for sheet in gathered.foreign().filter(|sheet| sheet.text.contains("{file:")) {
-        let mut quiet = Reading::default();
+        let mut quiet = Reading { spent: reading.spent, ..Reading::default() };
         let mut expander = Expander { env, reading: &mut quiet, within: None, rules: None, named: Vec::new() };
         let node = match &sheet.kind {
             Kind::Settings => document::parse(&sheet.source, &sheet.text).ok(),
@@ -134,6 +135,8 @@ fn named_files(env: &Environment, gathered: &Gathered, reading: &mut Reading) ->
         }
         named.append(&mut expander.named);
         reading.seen.append(&mut quiet.seen);
+        // What did not fit here is not read later either: nothing is used that is not a part of what is trusted.
+        reading.spent = quiet.spent;
     }
     named
 }
@@ -296,7 +299,7 @@ fn instructions(
     found.extend(gathered.chain.iter().filter_map(of));
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|instructions| seen.insert(instructions.file.clone()));
-    found
+    instructions::fitting(found, reading)
 }
 
 /// Of everything but the repository: that belongs to a directory and not to a gateway.

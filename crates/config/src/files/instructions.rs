@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::read::{Reader, Reading, leaves, read_text, refused};
+use crate::read::{Reader, Reading, leaves, read_shared, refused};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Instructions {
@@ -19,6 +19,27 @@ const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// Every model call carries them. Longer ones are cut, and that is said.
 const LONGEST: usize = 64 * 1024;
+
+/// The same for all of them together.
+const LONGEST_OF_ALL: usize = 256 * 1024;
+
+/// Leaves out what is beyond the limit of all, and says so.
+pub(crate) fn fitting(found: Vec<Instructions>, reading: &mut Reading) -> Vec<Instructions> {
+    let (mut left, all) = (LONGEST_OF_ALL, found.len());
+    let mut fits = |instructions: &Instructions| match left.checked_sub(instructions.text.len()) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let kept: Vec<Instructions> = found.into_iter().filter(|instructions| fits(instructions)).collect();
+    if kept.len() < all {
+        let out = all - kept.len();
+        reading.warn(format!("{out} of {all} files of instructions are left out: together they may have 256 KiB"));
+    }
+    kept
+}
 
 /// What came with a repository: its root, and which files of it may be read.
 pub(crate) type From<'a> = Option<(&'a Path, &'a Reader)>;
@@ -58,7 +79,7 @@ fn read(file: &Path, from: From<'_>, reading: &mut Reading) -> Option<Instructio
         return None;
     }
     let came_with = from.and_then(|_| file.canonicalize().ok());
-    let text = match read_text(file, reading) {
+    let text = match read_shared(file, reading) {
         Ok(text) => text?,
         Err(error) => {
             reading.warn(format!("{}; these instructions are left out", error.message));

@@ -30,10 +30,17 @@ const DEEPEST: usize = 4;
 /// More files of one kind than anybody keeps; what is beyond is said, not read.
 const MOST: usize = 500;
 
+/// Entries that are looked at for them: a link may lead to a large place.
+const MOST_ENTRIES: usize = 2000;
+
 /// Every `.md` file below a directory, sorted.
 pub(crate) fn markdown_below(directory: &Path, reading: &mut Reading) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    walk(directory, DEEPEST, reading, &mut found);
+    let mut left = MOST_ENTRIES;
+    walk(directory, DEEPEST, reading, &mut found, &mut left);
+    if left == 0 {
+        reading.warn(format!("{}: only the first {MOST_ENTRIES} entries are looked at", directory.display()));
+    }
     if found.len() > MOST {
         reading.warn(format!("{}: only the first {MOST} of {} files are read", directory.display(), found.len()));
         found.truncate(MOST);
@@ -41,11 +48,15 @@ pub(crate) fn markdown_below(directory: &Path, reading: &mut Reading) -> Vec<Pat
     found
 }
 
-fn walk(directory: &Path, depth: usize, reading: &mut Reading, found: &mut Vec<PathBuf>) {
+fn walk(directory: &Path, depth: usize, reading: &mut Reading, found: &mut Vec<PathBuf>, left: &mut usize) {
     for path in entries(directory, reading) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
         if path.is_dir() {
             if depth > 0 && found.len() <= MOST {
-                walk(&path, depth - 1, reading, found);
+                walk(&path, depth - 1, reading, found, left);
             }
         } else if path.extension().is_some_and(|extension| extension == "md") {
             found.push(path);
