@@ -29,6 +29,8 @@ struct Places {
 /// Held by a connection while it is open.
 pub(crate) struct Guard {
     _permit: OwnedSemaphorePermit,
+    /// Others may be waiting for the place: whoever has it and says nothing is to leave soon.
+    pub(crate) crowded: bool,
     last: Arc<Mutex<Instant>>,
 }
 
@@ -52,7 +54,8 @@ impl Activity {
     pub(crate) async fn enter(&self, over_tcp: bool) -> Guard {
         let places = if over_tcp { &self.tcp } else { &self.socket };
         let permit = Arc::clone(&places.free).acquire_owned().await.expect("the semaphore is never closed");
-        Guard { _permit: permit, last: Arc::clone(&self.last) }
+        let crowded = places.free.available_permits() < places.all / 4;
+        Guard { _permit: permit, crowded, last: Arc::clone(&self.last) }
     }
 
     /// Something is under way, connected or not.
@@ -88,4 +91,21 @@ impl Drop for Guard {
 
 fn touch(last: &Mutex<Instant>) {
     *last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_places_are_for_those_who_say_what_they_want() {
+        let activity = Activity { tcp: Places::new(16), ..Activity::new() };
+        let mut guards = Vec::new();
+        for _ in 0..16 {
+            guards.push(activity.enter(true).await);
+        }
+        let crowded: Vec<bool> = guards.iter().map(|guard| guard.crowded).collect();
+        assert_eq!(crowded, [[false; 12].as_slice(), &[true; 4]].concat());
+        assert!(!activity.enter(false).await.crowded, "the socket has its own");
+    }
 }

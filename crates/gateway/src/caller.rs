@@ -61,6 +61,11 @@ impl Caller {
             .hint(format!("make one that may: convoke token add NAME --scope {name}")))
     }
 
+    /// The user whose gateway this is, by the socket.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.token.is_none()
+    }
+
     /// Whether they may see secrets that are in transcripts.
     pub(crate) fn is_admin(&self) -> bool {
         self.scopes.contains(&Scope::Admin)

@@ -2,6 +2,7 @@
 
 use crate::Gateway;
 use crate::activity::Guard;
+use crate::bodies::Meter;
 use crate::door::Door;
 use crate::router::{failure, label};
 use axum::Router;
@@ -15,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -23,6 +25,9 @@ use tower_service::Service;
 
 /// How long the head of a request may take, and how long a connection may stay open between two.
 const HEAD: Duration = Duration::from_secs(10);
+
+/// The same where few places are left. Whoever has something to say does so at once.
+const HEAD_IN_A_CROWD: Duration = Duration::from_secs(1);
 
 /// How long a peer may take nothing of what it is sent. What it missed is kept; it can ask again.
 const STALLED: Duration = Duration::from_secs(60);
@@ -49,10 +54,11 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stop = self.gateway.stop.clone();
-        let service = service_fn(move |request| answer(self.clone(), door.clone(), request));
+        let meter = Arc::clone(&stream.meter);
+        let service = service_fn(move |request| answer(self.clone(), door.clone(), Arc::clone(&meter), request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
+            .header_read_timeout(if stream.guard.crowded { HEAD_IN_A_CROWD } else { HEAD })
             .max_headers(MAX_HEADERS)
             .max_header_size(MAX_HEAD)
             .max_buf_size(BUFFER)
@@ -72,7 +78,12 @@ impl Server {
     }
 }
 
-async fn answer(server: Server, door: Door, request: Request<Incoming>) -> Result<Response, Infallible> {
+async fn answer(
+    server: Server,
+    door: Door,
+    meter: Arc<Meter>,
+    request: Request<Incoming>,
+) -> Result<Response, Infallible> {
     let started = Instant::now();
     let Server { gateway, mut router } = server;
     let (mut parts, body) = request.into_parts();
@@ -84,6 +95,7 @@ async fn answer(server: Server, door: Door, request: Request<Incoming>) -> Resul
             if let Some(caller) = caller {
                 parts.extensions.insert(caller);
             }
+            parts.extensions.insert(meter);
             let answer = router.call(Request::from_parts(parts, Body::new(body)));
             match revoked {
                 None => answer.await?,
@@ -103,12 +115,13 @@ async fn answer(server: Server, door: Door, request: Request<Incoming>) -> Resul
 pub(crate) struct Connection<S> {
     stream: S,
     stalled: Option<Pin<Box<Sleep>>>,
-    _guard: Guard,
+    meter: Arc<Meter>,
+    guard: Guard,
 }
 
 impl<S: AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn new(stream: S, guard: Guard) -> Self {
-        Self { stream, stalled: None, _guard: guard }
+        Self { stream, stalled: None, meter: Arc::default(), guard }
     }
 
     fn progress<T>(&mut self, cx: &mut Context<'_>, tried: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -124,7 +137,11 @@ impl<S: AsyncWrite + Unpin> Connection<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, into)
+        ready!(self.meter.poll_ready(cx));
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, into);
+        self.meter.count(into.filled().len() - before);
+        read
     }
 }
 

@@ -5,6 +5,7 @@
 //! front of the routes stands a `door`, which says who a caller is.
 
 mod activity;
+mod bodies;
 mod caller;
 mod connection;
 mod door;
@@ -71,6 +72,7 @@ pub struct Parts {
     /// Connections that left HTTP behind.
     streams: TaskTracker,
     metrics: Arc<Metrics>,
+    bodies: bodies::Bodies,
     /// The description of what is served, once somebody has asked for it.
     described: OnceLock<Arc<str>>,
     inbound: Inbound,
@@ -98,6 +100,7 @@ impl Gateway {
             changing: TaskTracker::new(),
             streams: TaskTracker::new(),
             metrics,
+            bodies: bodies::Bodies::default(),
             described: OnceLock::new(),
             inbound,
         }))

@@ -1,31 +1,23 @@
 //! Routes: methods by POST, events and the rest by GET. Where connections come from is not known here; who calls is told
 //! by the door in front.
 
+use crate::bodies::{Input, MAX_BODY, Meter};
 use crate::caller::{Caller, in_the_name_of};
 use crate::openapi::{self, Refusal};
 use crate::{Gateway, events, sse, ws};
-use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bytes::Bytes;
+use axum::{Extension, Router};
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use hyper::body::Body as _;
 use proto::methods::{Scope, TABLE, dispatch};
 use proto::{Code, Error};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// The largest body a method takes (P2).
-const MAX_BODY: usize = 25 * 1024 * 1024;
-
-/// How long a body may take to arrive.
-const BODY: Duration = Duration::from_secs(60);
 
 /// Everything the gateway serves. Each route is also in [`openapi`], where tests find it.
 pub(crate) fn router(gateway: Gateway) -> Router {
@@ -38,7 +30,6 @@ pub(crate) fn router(gateway: Gateway) -> Router {
         .route("/metrics", get(metrics))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_like_this)
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(gateway)
 }
 
@@ -50,10 +41,15 @@ async fn rpc(
 ) -> Response {
     let stop = gateway.stop.clone();
     let Ok(Path(method)) = method else { return nothing_here().await };
-    let answer = match read(request).await {
-        Ok(body) => call(gateway, &caller, method, body).await,
-        Err(error) => Err(error),
+    let answer = async {
+        // Before its body takes any room.
+        if let Some(row) = TABLE.iter().find(|row| row.name == method) {
+            caller.require(row.scope)?;
+        }
+        let input = gateway.bodies.read(&caller, request).await?;
+        call(gateway, &caller, method, input).await
     };
+    let answer = answer.await;
     match answer {
         Ok(json) => ([(CONTENT_TYPE, "application/json")], json).into_response(),
         // Whatever a closing store refuses, the next gateway may do.
@@ -64,20 +60,11 @@ async fn rpc(
     }
 }
 
-/// The body, unless it says or turns out to be too large, or never comes.
-async fn read(request: Request) -> Result<Bytes, Error> {
-    if request.body().size_hint().lower() > MAX_BODY as u64 {
-        return Err(too_large());
-    }
-    let body = tokio::time::timeout(BODY, Bytes::from_request(request, &())).await;
-    body.map_err(|_| Error::invalid("the body did not arrive in time"))?.map_err(|rejection| body_refused(&rejection))
-}
-
 /// Answers one call of somebody who may make it. A caller that hangs up ends its own reading, but not a change half
 /// done: the letter may be posted and nobody woken.
-pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body: Bytes) -> Result<Vec<u8>, Error> {
+pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, input: Input) -> Result<Vec<u8>, Error> {
     let runtime = gateway.runtime.clone();
-    let answer = answer(gateway, caller, method, body).await;
+    let answer = answer(gateway, caller, method, input).await;
     if caller.is_admin() {
         return answer;
     }
@@ -87,13 +74,17 @@ pub(crate) async fn call(gateway: Gateway, caller: &Caller, method: String, body
     masked.unwrap_or_else(|error| Err(Error::internal(format!("the call broke: {error}"))))
 }
 
-async fn answer(gateway: Gateway, caller: &Caller, method: String, body: Bytes) -> Result<Vec<u8>, Error> {
+async fn answer(gateway: Gateway, caller: &Caller, method: String, mut input: Input) -> Result<Vec<u8>, Error> {
     let only_reads = TABLE.iter().any(|row| row.name == method && row.scope == Scope::Read);
     let caller = caller.clone();
     let tracker = gateway.changing.clone();
+    // What a call that reads was sent names a few things; it may then wait for long, and needs no room for that.
+    let room = if only_reads { None } else { input.room.take() };
     let answer = async move {
         let permit = |scope| caller.require(scope);
-        in_the_name_of(&caller, dispatch(&gateway, &method, &body, &permit)).await
+        let answer = in_the_name_of(&caller, dispatch(&gateway, &method, input, &permit)).await;
+        drop(room);
+        answer
     };
     if only_reads {
         return answer.await;
@@ -134,15 +125,16 @@ async fn watch(
 async fn upgrade(
     State(gateway): State<Gateway>,
     caller: Caller,
+    Extension(meter): Extension<Arc<Meter>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
         Ok(upgrade) => {
             // Held until the connection is closed, so that a stopping gateway can wait for it.
             let held = gateway.streams.token();
-            let upgrade = upgrade.max_message_size(ws::MAX_MESSAGE).max_frame_size(ws::MAX_FRAME);
+            let upgrade = upgrade.max_message_size(MAX_BODY).max_frame_size(ws::MAX_FRAME);
             upgrade.read_buffer_size(16 * 1024).write_buffer_size(0).on_upgrade(async move |socket| {
-                ws::serve(gateway, caller, socket).await;
+                ws::serve(gateway, caller, socket, meter).await;
                 drop(held);
             })
         }
@@ -189,17 +181,6 @@ async fn not_like_this() -> Response {
 
 const HERE: &str = "there is `POST /rpc/<method>`, and `GET` of /events, /ws, /openapi.json, /healthz and /metrics";
 
-fn body_refused(rejection: &BytesRejection) -> Error {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return too_large();
-    }
-    Error::invalid(format!("the body cannot be read: {}", rejection.body_text()))
-}
-
-fn too_large() -> Error {
-    Error::invalid("the body is larger than 25 MiB").hint("put large content into a file and name it")
-}
-
 pub(crate) fn failure(error: Error) -> Response {
     if error.code == Code::Internal {
         tracing::error!(%error, "a call failed");
@@ -237,19 +218,3 @@ pub(crate) fn method_label(method: &str) -> &'static str {
 }
 
 const OTHER: &str = "other";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_is_waited_for_only_so_long() {
-        let drops = futures_util::stream::unfold((), async |()| {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            Some((Ok::<_, std::convert::Infallible>(Bytes::from_static(b" ")), ()))
-        });
-        let started = tokio::time::Instant::now();
-        let error = read(Request::new(Body::from_stream(drops))).await.unwrap_err();
-        assert_eq!((error.code, started.elapsed()), (Code::InvalidInput, BODY));
-    }
-}

@@ -4,6 +4,7 @@
 //! peer that reads slowly slows its own calls and watchers, and nobody else's. What is large takes room that all
 //! connections share, until it is sent; a peer that takes too long over it is left.
 
+use crate::bodies::{Input, Meter, Room, beside, measure};
 use crate::caller::Caller;
 use crate::events::{self, Filter, Item, Json, Watcher};
 use crate::metrics;
@@ -15,15 +16,13 @@ use proto::Error;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use session::Hub;
-use session::hub::{LARGE, Room};
+use session::hub::{self, LARGE};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-
-/// The largest message, as for a body (P2).
-pub(crate) const MAX_MESSAGE: usize = 25 * 1024 * 1024;
 
 /// The largest frame: longer messages come in several.
 pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
@@ -67,7 +66,8 @@ struct Unsubscribe {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
+pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket, meter: Arc<Meter>) {
+    meter.begin(&gateway.bodies, &caller);
     let _counted = gateway.metrics.stream();
     let (mut sink, mut incoming) = socket.split();
     let (queue, mut waiting) = mpsc::channel::<Outgoing>(QUEUE);
@@ -93,9 +93,15 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
             message = incoming.next(), if peer.work.len() < AT_ONCE => {
                 heard = Instant::now();
                 match message {
-                    Some(Ok(Message::Text(text))) => peer.take(&text).await,
-                    Some(Ok(Message::Binary(_))) => peer.refuse(&Value::Null, &no_text()),
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(Message::Text(text))) => {
+                        let room = meter.message(text.len());
+                        peer.take(text, room).await;
+                    }
+                    Some(Ok(Message::Binary(bytes))) => {
+                        drop(meter.message(bytes.len()));
+                        peer.refuse(&Value::Null, &no_text());
+                    }
+                    Some(Ok(Message::Ping(bytes) | Message::Pong(bytes))) => meter.aside(bytes.len()),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
                 }
             }
@@ -110,6 +116,9 @@ pub(crate) async fn serve(gateway: Gateway, caller: Caller, socket: WebSocket) {
                 let _ = peer.queue.try_send(Message::Ping(bytes::Bytes::new()).into());
                 if heard.elapsed() > SILENCE && peer.work.len() < AT_ONCE {
                     break None;
+                }
+                if meter.is_overdue() {
+                    break Some((POLICY, "the message did not arrive in time"));
                 }
             }
             () = peer.gateway.stop.cancelled() => break Some((GOING_AWAY, "the gateway stops")),
@@ -126,7 +135,7 @@ const GRACE: Duration = Duration::from_secs(8);
 struct Outgoing {
     message: Message,
     /// For a large one, until it is sent.
-    room: Option<Room>,
+    room: Option<hub::Room>,
 }
 
 impl From<Message> for Outgoing {
@@ -161,13 +170,16 @@ struct Watched {
 }
 
 impl Peer {
-    async fn take(&mut self, text: &str) {
-        let call: Call = match serde_json::from_str(text) {
+    async fn take(&mut self, text: Utf8Bytes, room: Option<Room>) {
+        let length = text.len();
+        let read = move || {
+            measure(text.as_bytes())?;
+            let call = serde_json::from_str::<Call>(text.as_str());
+            call.map_err(|error| Error::invalid(format!("that is no call: {error}")).hint("send {id, method, params}"))
+        };
+        let call = match beside(length, read).await {
             Ok(call) => call,
-            Err(error) => {
-                let error = Error::invalid(format!("that is no call: {error}")).hint("send {id, method, params}");
-                return self.refuse(&Value::Null, &error);
-            }
+            Err(error) => return self.refuse(&Value::Null, &error),
         };
         if !is_name(&call.id) {
             let error = Error::invalid("`id` has to be a number or a short text");
@@ -181,7 +193,7 @@ impl Peer {
         let (gateway, caller, queue) = (self.gateway.clone(), self.caller.clone(), self.queue.clone());
         self.work.spawn(async move {
             let hub = gateway.runtime.hub().clone();
-            let answer = answer(gateway, &caller, call).await;
+            let answer = answer(gateway, &caller, call, room).await;
             // Nobody is left to hear it.
             let _ = queue.send(Outgoing::text(answer, &hub).await).await;
         });
@@ -281,11 +293,11 @@ fn refusal(id: &Value, error: &Error) -> Utf8Bytes {
     json!({ "id": id, "ok": false, "error": error }).to_string().into()
 }
 
-async fn answer(gateway: Gateway, caller: &Caller, call: Call) -> Utf8Bytes {
+async fn answer(gateway: Gateway, caller: &Caller, call: Call, room: Option<Room>) -> Utf8Bytes {
     let started = Instant::now();
     let label = router::method_label(&call.method);
-    let params = call.params.map_or_else(bytes::Bytes::new, |params| params.get().to_owned().into());
-    let answered = router::call(gateway.clone(), caller, call.method, params).await;
+    let params = call.params.map_or_else(bytes::Bytes::new, |params| String::from(Box::<str>::from(params)).into());
+    let answered = router::call(gateway.clone(), caller, call.method, Input::new(params, room)).await;
     let code = answered.as_ref().map_or_else(|error| metrics::name(error.code), |_| "ok");
     gateway.metrics.called("ws", label, code, started.elapsed());
     match answered.map(String::from_utf8) {

@@ -45,6 +45,17 @@ pub trait Handle<M: Method> {
     fn handle(&self, input: M::Input) -> impl Future<Output = Result<M::Output, Error>> + Send;
 }
 
+/// What was sent with a call, until it is decoded: a large one need not be kept for as long as the call takes.
+pub trait Sent: Send {
+    fn decode<T: DeserializeOwned + Send + 'static>(self) -> impl Future<Output = Result<T, Error>> + Send;
+}
+
+impl Sent for &[u8] {
+    async fn decode<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Error> {
+        decode(self)
+    }
+}
+
 /// What a caller must be allowed to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -99,14 +110,14 @@ macro_rules! methods {
 
         /// Decodes, answers and encodes one call, if `permit` grants the scopes that its method and its fields need. A
         /// name that is not in the table is `not_found`.
-        pub async fn dispatch<G>(gateway: &G, name: &str, input: &[u8], permit: Permit<'_>) -> Result<Vec<u8>, Error>
+        pub async fn dispatch<G>(gateway: &G, name: &str, input: impl Sent, permit: Permit<'_>) -> Result<Vec<u8>, Error>
         where
             G: Sync $(+ Handle<$method>)*,
         {
             match name {
                 $($name => {
                     permit(Scope::$scope)?;
-                    let input = decode::<$input>(input)?;
+                    let input = input.decode::<$input>().await?;
                     $(if $given(&input.$field) {
                         permit(Scope::$raised)?;
                     })?

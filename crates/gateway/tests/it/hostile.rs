@@ -415,3 +415,60 @@ async fn a_hundred_stalled_watchers_hold_one_large_event_between_them() {
     let mut quick = stalled.pop().unwrap();
     assert!(quick.until("a b \"}}").await);
 }
+
+#[tokio::test]
+async fn large_bodies_of_all_callers_together_have_a_limit() {
+    let (world, site) = World::tcp().await;
+    let token = world.token("weak", &[proto::methods::Scope::Read]);
+    let large = 24 << 20;
+    let head = format!(
+        "POST /rpc/sessions.list HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n",
+        site.address,
+        large + 10
+    );
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (mut stream, head) = (site.connect().await, head.clone());
+        calls.spawn(async move {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let (mut reading, mut writing) = stream.split();
+            let write = async {
+                let _ = writing.write_all(&vec![b' '; large]).await;
+                std::future::pending::<()>().await;
+            };
+            let mut answer = vec![0; 4096];
+            tokio::select! {
+                () = write => {}
+                read = reading.read(&mut answer) => answer.truncate(read.unwrap_or(0)),
+            }
+            String::from_utf8_lossy(&answer).to_ascii_lowercase()
+        });
+    }
+    // Nobody ends theirs, so some find no room.
+    let answer = calls.join_next().await.unwrap().unwrap();
+    assert!(answer.starts_with("http/1.1 503 ") && answer.contains("retry-after:"), "{answer}");
+    // Others' small calls, and all of the owner's, pass.
+    let padded = format!("{{{}}}", " ".repeat(large));
+    assert_eq!(site.ask("POST /rpc/sessions.list", &[&site.bearer()], b"{}").await.status, 200);
+    let mut stream = tokio::net::UnixStream::connect(world.dir.path().join("run/s.sock")).await.unwrap();
+    let head = format!(
+        "POST /rpc/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        padded.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(padded.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // What was broken off is room again.
+    calls.shutdown().await;
+    assert_eq!(site.ask("POST /rpc/sessions.list", &[&site.bearer()], padded.as_bytes()).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_input_of_too_many_values_is_refused_before_it_is_taken_apart() {
+    let (_world, site) = World::tcp().await;
+    let body = format!("{{\"x\":[{}0]}}", "0,".repeat(1 << 20));
+    let answer = site.ask("POST /rpc/sessions.list", &[&site.bearer()], body.as_bytes()).await;
+    assert!(answer.status == 400 && answer.body.contains("values"), "{}", answer.body);
+}

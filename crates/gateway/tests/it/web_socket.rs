@@ -6,7 +6,8 @@ use proto::methods::Scope;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
@@ -275,4 +276,37 @@ async fn a_slow_peer_slows_nobody_and_misses_nothing_kept() {
     };
     tokio::join!(appending, reading(&mut quick));
     assert!(reading(&mut slow).await, "the slow one was told");
+}
+
+#[tokio::test]
+async fn large_messages_of_all_connections_together_have_a_limit() {
+    let (_world, site) = World::tcp().await;
+    let begin = |text: String| Message::Frame(Frame::message(text, OpCode::Data(Data::Text), false));
+    let mut sending = tokio::task::JoinSet::new();
+    for _ in 0..7 {
+        let mut socket = open(&site).await;
+        sending.spawn(async move {
+            socket.send(begin(" ".repeat(15 << 20))).await.unwrap();
+            let more = Frame::message(" ".repeat(5 << 20), OpCode::Data(Data::Continue), false);
+            socket.send(Message::Frame(more)).await.unwrap();
+            socket
+        });
+    }
+    let mut begun = Vec::new();
+    while begun.len() < 5 {
+        begun.push(sending.join_next().await.unwrap().unwrap());
+    }
+    // Whoever sends little is heard, and the others are not read any further.
+    let mut small = open(&site).await;
+    for id in 0..20 {
+        say(&mut small, &json!({ "id": id, "method": "health" })).await;
+        assert_eq!(hear(&mut small).await["ok"], true);
+    }
+    assert!(sending.try_join_next().is_none());
+    // One that comes to its end makes room for the next.
+    let mut first = begun.pop().unwrap();
+    let end = Frame::message(r#"{"id":1,"method":"health"}"#, OpCode::Data(Data::Continue), true);
+    first.send(Message::Frame(end)).await.unwrap();
+    assert_eq!(hear(&mut first).await["ok"], true);
+    sending.join_next().await.unwrap().unwrap();
 }
