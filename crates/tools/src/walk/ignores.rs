@@ -2,20 +2,22 @@
 //! below it, and git's own list of the user.
 //!
 //! These files come with a repository. They are read here and not by the walker, so that none of them is waited for, none
-//! is read without end, and no line of one leads a parser down without end. What is beyond a limit is passed over.
+//! is read without end, no line of one leads a parser down without end, and none becomes far more in memory than it is on
+//! disk ([`List`]). What is beyond a limit is passed over.
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
+use super::list::{List, Said};
+use ignore::gitignore::gitconfig_excludes_path;
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
 /// The largest file of this kind. Those of large projects have 30 KiB.
 const MOST_BYTES: u64 = 256 << 10;
-/// What all of them together may have in one walk: each becomes automata, which take time and room.
-const MOST_OF_ALL: u64 = 8 << 20;
+/// What all of them together may take up in one walk; there can be some hundred walks at once.
+const MOST_OF_ALL: u64 = 2 << 20;
 /// Files of this kind that hold for one folder.
 const DEEPEST: usize = 128;
 /// The files of git that name a directory.
@@ -26,7 +28,7 @@ pub(super) struct Ignores {
     tree: PathBuf,
     levels: RwLock<HashMap<PathBuf, Chain>>,
     /// Git's list of the user, for all repositories.
-    everywhere: Gitignore,
+    everywhere: List,
     left: AtomicU64,
     cancel: CancellationToken,
 }
@@ -35,7 +37,10 @@ pub(super) struct Ignores {
 type Chain = Arc<[Arc<Level>]>;
 
 /// What the files of one folder say, the strongest first: `.ignore`, `.gitignore`, `.git/info/exclude`.
-struct Level([Gitignore; 3]);
+struct Level {
+    folder: PathBuf,
+    lists: [List; 3],
+}
 
 impl Ignores {
     pub(super) fn new(root: &Path, cancel: CancellationToken) -> Self {
@@ -43,13 +48,12 @@ impl Ignores {
         let mut new = Self {
             tree,
             levels: RwLock::default(),
-            everywhere: Gitignore::empty(),
+            everywhere: List::default(),
             left: AtomicU64::new(MOST_OF_ALL),
             cancel,
         };
         if let Some(file) = gitconfig_excludes_path() {
-            new.everywhere =
-                foreign::read(&file, MOST_BYTES).map_or(Gitignore::empty(), |text| compile(&new.tree, &text));
+            new.everywhere = new.list(&file, foreign::read(&file, MOST_BYTES));
         }
         new
     }
@@ -60,14 +64,18 @@ impl Ignores {
         let chain = self.chain(folder);
         for kind in 0..3 {
             for level in chain.iter() {
-                match level.0[kind].matched(path, is_dir) {
-                    Match::None => {}
-                    Match::Ignore(_) => return true,
-                    Match::Whitelist(_) => return false,
+                let list = &level.lists[kind];
+                if list.is_empty() || self.cancel.is_cancelled() {
+                    continue;
+                }
+                match list.say(below(path, &level.folder), is_dir) {
+                    None => {}
+                    Some(Said::LeaveOut) => return true,
+                    Some(Said::Keep) => return false,
                 }
             }
         }
-        self.everywhere.matched(path, is_dir).is_ignore()
+        self.everywhere.say(below(path, &self.tree), is_dir) == Some(Said::LeaveOut)
     }
 
     /// What holds in a folder. A walk goes down, so those above are known, but for the first.
@@ -96,49 +104,50 @@ impl Ignores {
         }
         let own = [folder.join(".ignore"), folder.join(".gitignore")].map(|file| self.read(folder, &file));
         let [ignore, git] = own;
-        let level = Level([ignore, git, self.excluded(folder)]);
-        if level.0.iter().all(Gitignore::is_empty) {
+        let level = Level { folder: folder.to_owned(), lists: [ignore, git, self.excluded(folder)] };
+        if level.lists.iter().all(List::is_empty) {
             return above;
         }
         std::iter::once(Arc::new(level)).chain(above.iter().cloned()).collect()
     }
 
-    fn read(&self, folder: &Path, file: &Path) -> Gitignore {
+    fn read(&self, folder: &Path, file: &Path) -> List {
         // A folder above the tree has its own files, and links of them lead nowhere else.
         let tree = if folder.starts_with(&self.tree) { &self.tree } else { folder };
-        self.compile(folder, foreign::read_link_within(file, tree, MOST_BYTES))
+        self.list(folder, foreign::read_link_within(file, tree, MOST_BYTES))
     }
 
     /// What git keeps beside the repository. A linked worktree shares it with the one it was made from.
-    fn excluded(&self, folder: &Path) -> Gitignore {
+    fn excluded(&self, folder: &Path) -> List {
         let git = folder.join(".git");
         match std::fs::metadata(&git) {
             Ok(found) if found.is_dir() => self.read(folder, &git.join("info/exclude")),
             Ok(found) if found.is_file() => match common(&git, &self.tree) {
-                Some(common) => self.compile(folder, foreign::read(&common.join("info/exclude"), MOST_BYTES)),
-                None => Gitignore::empty(),
+                Some(common) => self.list(folder, foreign::read(&common.join("info/exclude"), MOST_BYTES)),
+                None => List::default(),
             },
-            _ => Gitignore::empty(),
+            _ => List::default(),
         }
     }
 
-    fn compile(&self, folder: &Path, text: std::io::Result<Vec<u8>>) -> Gitignore {
-        let text = match text {
-            Ok(text) => text,
+    fn list(&self, place: &Path, text: std::io::Result<Vec<u8>>) -> List {
+        match text {
+            Ok(text) => List::read(&text, &self.left),
             Err(error) => {
                 if error.kind() != std::io::ErrorKind::NotFound {
-                    tracing::debug!(folder = %folder.display(), %error, "a list of ignored files is not read");
+                    tracing::debug!(place = %place.display(), %error, "a list of ignored files is not read");
                 }
-                return Gitignore::empty();
+                List::default()
             }
-        };
-        let taken =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(text.len() as u64));
-        if taken.is_err() || text.is_empty() {
-            return Gitignore::empty();
         }
-        compile(folder, &text)
     }
+}
+
+/// A path as seen from a folder above it.
+fn below<'a>(path: &'a Path, folder: &Path) -> &'a [u8] {
+    let (path, folder) = (path.as_os_str().as_bytes(), folder.as_os_str().as_bytes());
+    let rest = path.strip_prefix(folder).unwrap_or(path);
+    rest.strip_prefix(b"/").unwrap_or(rest)
 }
 
 /// Where a linked worktree's repository keeps what all of its worktrees share.
@@ -147,21 +156,6 @@ fn common(link: &Path, tree: &Path) -> Option<PathBuf> {
     let own = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
     let common = foreign::read_text(&own.join("commondir"), MOST_OF_A_NAME).ok()?;
     Some(own.join(common.trim_end()))
-}
-
-/// The lines of one file. Those that are no patterns, or too much, are passed over.
-fn compile(folder: &Path, text: &[u8]) -> Gitignore {
-    let mut builder = GitignoreBuilder::new(folder);
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    for line in text.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok()) {
-        if foreign::text::pattern_is_too_much(line).is_none() {
-            let _ = builder.add_line(None, line);
-        }
-    }
-    builder.build().unwrap_or_else(|error| {
-        tracing::debug!(folder = %folder.display(), %error, "a list of ignored files is too much");
-        Gitignore::empty()
-    })
 }
 
 #[cfg(test)]

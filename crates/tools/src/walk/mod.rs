@@ -1,6 +1,7 @@
 //! Walking a folder as the searching tools do: ignores respected, symlinks not followed.
 
 mod ignores;
+mod list;
 
 use crate::door::Leave;
 use ignore::{DirEntry, WalkBuilder};
