@@ -9,6 +9,9 @@ const MOST: usize = 300_000;
 const LONG: usize = 32 << 10;
 const MOST_LONG: usize = 32;
 
+/// Attributes of one tag: a parser compares each with all before it.
+const MOST_ATTRIBUTES: usize = 256;
+
 /// They have no end.
 const EMPTY: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
@@ -89,7 +92,10 @@ pub(super) fn is_too_much(html: &str) -> bool {
         if long > MOST_LONG {
             return true;
         }
-        if shape.open.len() > DEEPEST || shape.elements > MOST {
+        if shape.open.len() > DEEPEST
+            || shape.elements > MOST
+            || (opened && end > MOST_ATTRIBUTES && measured(rest).1 > MOST_ATTRIBUTES)
+        {
             return true;
         }
     }
@@ -198,20 +204,28 @@ fn name(rest: &str) -> &str {
 
 /// Where a tag ends, with its bracket: those in quoted values do not count.
 fn tag_end(rest: &str) -> usize {
+    measured(rest).0
+}
+
+/// The same, and how many attributes it has at most: each begins after a blank, a slash or a value in quotes.
+fn measured(rest: &str) -> (usize, usize) {
     let bytes = rest.as_bytes();
-    let mut at = name(rest).len();
+    let (mut at, mut attributes) = (name(rest).len(), 0);
     // Whether a value begins here.
     let mut value = false;
     while let Some(byte) = bytes.get(at) {
         at += 1;
+        let begins = bytes.get(at).is_some_and(|next| !next.is_ascii_whitespace() && !matches!(next, b'>' | b'/'));
         match byte {
-            b'>' => return at,
+            b'>' => return (at, attributes),
             b'"' | b'\'' if value => {
                 at += bytes[at..].iter().position(|it| it == byte).map_or(bytes.len() - at, |quote| quote + 1);
                 value = false;
+                attributes += 1;
             }
             b'=' if !value => value = true,
-            byte if byte.is_ascii_whitespace() => {}
+            b'/' if !value => attributes += usize::from(begins),
+            byte if byte.is_ascii_whitespace() => attributes += usize::from(begins),
             _ if value => {
                 // A bare value goes on up to a blank or the end.
                 at += bytes[at..]
@@ -223,7 +237,7 @@ fn tag_end(rest: &str) -> usize {
             _ => {}
         }
     }
-    bytes.len()
+    (bytes.len(), attributes)
 }
 
 #[cfg(test)]
@@ -234,6 +248,8 @@ mod tests {
     fn usual_pages_are_not_too_much() {
         let row = "<tr><td>a<td>b";
         let script = "<script>if (a < b) document.write('<div><div>');</script>";
+        let drawing = format!("<svg><path d=\"{}\"/></svg>", "M 0 0 ".repeat(2_000));
+        assert!(!is_too_much(&drawing));
         let icon = "<svg viewBox=\"0 0 1 1\"><g><path d=\"M0>0\"/><circle r=1 /></g></svg>";
         for piece in [
             "<div><p>one<p>two</div>",
@@ -281,6 +297,9 @@ mod tests {
         assert!(is_too_much(&format!("<a x=\"{}", "<div>".repeat(5_000))));
         for endless in ["<br ", "<!--", "<!x ", "</br ", "<a x='", "<b"] {
             assert!(is_too_much(&endless.repeat(500_000)), "{endless}");
+        }
+        for attributes in [" a", "/a", " a=''", "a=''", "\na=b"] {
+            assert!(is_too_much(&format!("<br {}>", attributes.repeat(10_000))), "{attributes}");
         }
         assert!(!is_too_much(&"<b".repeat(100)) && is_too_much(&"<b".repeat(500_000)));
     }
