@@ -173,6 +173,24 @@ fn no_settings_or_instructions_of_a_repository_end_the_gateway_or_hold_it_up() {
         }),
         ("settings without a bottom", Box::new(move |repo| write(repo, "convoke.jsonc", &deep))),
         ("settings without an end", Box::new(move |repo| write(repo, ".convoke/convoke.json", format!("{{{many}}}")))),
+        (
+            "settings whose files name each other",
+            Box::new(|repo| {
+                (0..14).for_each(|n| write(repo, &format!("f{n}"), format!("{{file:f{}}}", n + 1).repeat(40)));
+                write(repo, "f14", "");
+                write(repo, "convoke.jsonc", r#"{"agent": {"a": {"prompt": "{file:f0}"}}}"#);
+            }),
+        ),
+        (
+            "settings that name a large file again and again",
+            Box::new(|repo| {
+                write(repo, "big.txt", "x".repeat(900_000));
+                let prompt = json!({ "prompt": "{file:big.txt}".repeat(20) });
+                let agents: serde_json::Map<String, Value> =
+                    (0..50).map(|n| (format!("a{n}"), prompt.clone())).collect();
+                write(repo, "convoke.jsonc", json!({ "agent": agents }).to_string());
+            }),
+        ),
         ("settings that are a device", Box::new(|repo| symlink("/dev/zero", repo.join("convoke.json")).unwrap())),
         (
             "a pipe for git",
@@ -230,4 +248,46 @@ fn no_name_number_or_nesting_of_a_reply_spoils_a_session() {
     assert!(told.iter().all(|told| told.len() < 10_000), "what was sent is not told again");
     // The session goes on, and is still read whole.
     world.convoke(["run", "--continue", "and more"]).code(0);
+}
+
+#[test]
+fn no_file_of_a_git_directory_makes_git_read_or_wait_without_end() {
+    let cases: Vec<(&str, Prepare)> = vec![
+        ("HEAD", Box::new(|git| fs::remove_file(git.join("HEAD")).map(|()| pipe(git, "HEAD")).unwrap())),
+        ("commondir", Box::new(|git| symlink("/dev/zero", git.join("commondir")).unwrap())),
+        ("alternates", Box::new(|git| symlink("/dev/zero", git.join("objects/info/alternates")).unwrap())),
+        ("packed-refs", Box::new(|git| pipe(git, "packed-refs"))),
+    ];
+    for (name, prepare) in cases {
+        let calls = vec![("enter_worktree", json!({ "name": "w" })), ("bash", json!({ "command": "echo it runs" }))];
+        let world = world(calls, json!({ "permission": "allow" }));
+        let repo = world.repo.path();
+        let git = |words: &[&str]| {
+            let mut command = std::process::Command::new("git");
+            let done = command.args(["-c", "user.name=x", "-c", "user.email=x@localhost"]).args(words);
+            assert!(done.current_dir(repo).output().unwrap().status.success(), "{words:?}");
+        };
+        write(repo, "a.txt", "x");
+        git(&["add", "--all"]);
+        git(&["commit", "--quiet", "--allow-empty", "--message", "x"]);
+        prepare(&repo.join(".git"));
+        world.convoke(["run", "go"]).code(0);
+        let told = told(&world);
+        assert!(told[0].contains(name) && told[0].contains("git is not used here"), "{name}: {}", told[0]);
+        // Where a sandbox cannot protect a file, it says so.
+        assert!(told[1].contains("it runs") || told[1].contains("was not run"), "{name}: {}", told[1]);
+    }
+}
+
+#[test]
+fn a_pipe_that_goes_along_with_a_prompt_is_waited_for_with_a_note() {
+    use std::io::{BufRead, BufReader};
+    let world = world(Vec::new(), json!({}));
+    pipe(world.repo.path(), "pipe");
+    let mut run = world.command(["run", "-f", "pipe", "look"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("reading `pipe` until it ends")));
+    fs::write(world.repo.path().join("pipe"), "what it says").unwrap();
+    drop(lines.last());
+    assert!(run.wait().unwrap().success());
 }

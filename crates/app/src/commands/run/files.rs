@@ -19,7 +19,10 @@ fn file(path: &Path) -> Result<FileInput, Error> {
     let shown = path.display();
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot read `{shown}`: {error}"));
     let mut bytes = Vec::new();
-    std::fs::File::open(path).map_err(cannot)?.take(LARGEST + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    // It may be a pipe, as in `-f <(command)`.
+    let note = format!("note: reading `{shown}` until it ends");
+    let read = || std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes);
+    super::input::patiently(note, read).map_err(cannot)?;
     if bytes.len() as u64 > LARGEST {
         return Err(Error::invalid(format!("`{shown}` is larger than 5 MiB"))
             .hint("make it smaller, or name its path in the prompt"));

@@ -61,18 +61,24 @@ fn holds_text() -> bool {
         })
 }
 
-fn read_to_end() -> Result<String, Failure> {
+/// Reads something. A pipe that nobody writes to, or that somebody forgot to close, looks like a hang; this says what it is.
+pub(super) fn patiently<T>(note: String, read: impl FnOnce() -> T) -> T {
     let (done, waiting) = mpsc::channel::<()>();
     let told = std::thread::spawn(move || {
-        // A pipe that somebody forgot to close looks like a hang; say what it is.
         if waiting.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            terminal::say("note: reading standard input until it ends; use `< /dev/null` if there is none");
+            terminal::say(&note);
         }
     });
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes);
+    let read = read();
     drop(done);
     drop(told);
+    read
+}
+
+fn read_to_end() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let note = "note: reading standard input until it ends; use `< /dev/null` if there is none";
+    let read = patiently(note.into(), || std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut bytes));
     read.map_err(|error| Error::invalid(format!("cannot read standard input: {error}")))?;
     if bytes.len() as u64 > LARGEST_INPUT {
         return Err(Error::invalid("standard input is larger than 16 MiB")
