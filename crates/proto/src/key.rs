@@ -184,11 +184,14 @@ impl Reference {
     }
 }
 
+/// Characters of the longest label.
+pub const LONGEST_LABEL: usize = 512;
+
 /// A label someone may give: 1–512 characters that cannot be mistaken for an id or a key.
 pub fn label(text: &str) -> Result<String, Error> {
     let text = text.trim();
     let reserved = matches!(text, "main" | "current" | "global" | "unknown");
-    if text.is_empty() || text.chars().count() > 512 || text.chars().any(char::is_control) {
+    if text.is_empty() || text.chars().count() > LONGEST_LABEL || text.chars().any(char::is_control) {
         return Err(Error::invalid("a label has 1 to 512 characters and no control characters"));
     }
     if reserved || text.contains(':') || SessionId::looks_like(text) {

@@ -1015,7 +1015,7 @@ pub struct ChildrenWait {
     pub reference: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Until one is done, not all.
+    /// Until one of those that are busy now is done, not all.
     #[serde(default)]
     pub any: bool,
 }

@@ -30,6 +30,15 @@ const CLOSED_TO_CHILDREN: [&str; 14] = [
     "memory_get",
 ];
 
+/// The tools that start a child by the permission `task` alone.
+const SPAWNING: [&str; 2] = ["task", "agent"];
+
+/// The tools that a name stands for, by the names they have here.
+fn spelt(name: &str) -> Vec<String> {
+    let own = |name: String| tools::find(&name).map_or(name, |tool| tool.spec().name.to_owned());
+    tools::groups::expand(name.trim()).into_iter().map(own).collect()
+}
+
 /// Rules that only ever take away: whatever they do not speak of is none of their business.
 fn narrowed(rules: &[Rule]) -> Vec<Rule> {
     std::iter::once(Rule::new("*", "*", Action::Allow)).chain(rules.iter().cloned()).collect()
@@ -61,6 +70,9 @@ pub(crate) struct Grant {
     /// It was put into a worktree of its own, or was started by a session that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,
+    /// Tools it is not offered, whatever its rules say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// Who the session is, in words for its model: as of the spawn, so that the same bytes are sent after a restart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub identity: String,
@@ -147,12 +159,20 @@ impl Grant {
     /// unless its own rules speak of them, the settings re-allow them, or the spawn call asks for them. What the parent
     /// may not do stays denied by its ceiling. `only` narrows the rest.
     pub(crate) fn child(policy: &Policy, profile: &Profile, only: &[String], allowed: &[String]) -> Self {
-        let only: Vec<String> = only.iter().flat_map(|name| tools::groups::expand(name)).collect();
-        let allowed: Vec<String> = allowed.iter().flat_map(|name| tools::groups::expand(name)).collect();
+        let only: Vec<String> = only.iter().flat_map(|name| spelt(name)).collect();
+        let allowed: Vec<String> = allowed.iter().flat_map(|name| spelt(name)).collect();
         let open = |permission: &&str| {
             profile.names(permission) || only.iter().chain(&allowed).any(|name| rules::matches(name, permission))
         };
-        let closed = CLOSED_TO_CHILDREN.iter().filter(|permission| !open(permission));
+        // Starting a session with `sessions_spawn` takes the permission `task` too. Where only the tool was named, the
+        // others that ask for that permission are not offered.
+        let may_spawn = open(&"sessions_spawn")
+            && (only.is_empty() || only.iter().any(|name| rules::matches(name, "sessions_spawn")));
+        let hidden: Vec<String> =
+            if may_spawn && !open(&"task") { SPAWNING.map(String::from).into() } else { Vec::new() };
+        let closed = CLOSED_TO_CHILDREN
+            .iter()
+            .filter(|permission| !open(permission) && (**permission != "task" || hidden.is_empty()));
         let mut rules: Vec<Rule> = closed.map(|permission| Rule::new(*permission, "*", Action::Deny)).collect();
         if !only.is_empty() {
             let unwanted = tools::BUILTIN.iter().map(|tool| tool.spec()).filter(|spec| {
@@ -167,12 +187,12 @@ impl Grant {
                 .collect();
             rules.extend(
                 unwanted
-                    .filter(|spec| !wanted.contains(&spec.permission))
+                    .filter(|spec| !wanted.contains(&spec.permission) && !hidden.iter().any(|name| name == spec.name))
                     .map(|spec| Rule::new(spec.permission, "*", Action::Deny)),
             );
         }
         let Policy { ancestors, anchors, .. } = policy.child(Vec::new());
-        Self { rules, ancestors, anchors: anchors.ancestors, ..Self::default() }
+        Self { rules, ancestors, anchors: anchors.ancestors, hidden, ..Self::default() }
     }
 }
 

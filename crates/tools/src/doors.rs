@@ -35,6 +35,10 @@ pub struct Spawn {
     pub resume: Option<SessionId>,
     /// The run may take no longer.
     pub timeout: Option<Duration>,
+    /// The child answers in a thread of a channel.
+    pub thread: bool,
+    /// The child is held to what it starts, and its commands to the sandbox, wherever its caller is.
+    pub sandboxed: bool,
     /// The child stays open after its first run.
     pub stays: bool,
     /// The child is hidden once its end is told.

@@ -106,6 +106,12 @@ pub fn find(name: &str) -> Option<&'static dyn AnyTool> {
     by_name.or_else(by_alias).or_else(by_letters).map(|(_, tool)| *tool)
 }
 
+/// What is wrong with a label that no session can have; a session that may not exist is told apart from one that cannot.
+pub(crate) fn label_is_too_long(label: &str) -> Option<String> {
+    let (length, most) = (label.chars().count(), proto::key::LONGEST_LABEL);
+    (length > most).then(|| format!("`label` has {length} characters, and {most} is the most: send a shorter one"))
+}
+
 /// Up to `n` built-in tools whose names are most like this one, best first.
 pub fn nearest(name: &str, n: usize) -> Vec<&'static str> {
     let names: Vec<&'static str> = BUILTIN.iter().map(|tool| tool.spec().name).collect();

@@ -79,18 +79,37 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>,
 
 /// Yes or no; nothing is no.
 pub(crate) fn truth<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    Ok(maybe_truth(from)?.unwrap_or(false))
+}
+
+/// Yes, no or nothing.
+pub(crate) fn maybe_truth<'de, D: Deserializer<'de>>(from: D) -> Result<Option<bool>, D::Error> {
     let bad = || D::Error::custom("expected true or false");
     match Option::<Loose>::deserialize(from).map_err(|_| bad())? {
-        None => Ok(false),
-        Some(Loose::Bool(truth)) => Ok(truth),
+        None => Ok(None),
+        Some(Loose::Bool(truth)) => Ok(Some(truth)),
         Some(Loose::Text(text)) => match text.trim().to_lowercase().as_str() {
-            "true" | "yes" | "1" => Ok(true),
-            "false" | "no" | "0" | "" => Ok(false),
+            "true" | "yes" | "1" => Ok(Some(true)),
+            "false" | "no" | "0" => Ok(Some(false)),
+            "" => Ok(None),
             _ => Err(bad()),
         },
-        Some(Loose::Whole(0)) => Ok(false),
-        Some(Loose::Whole(1)) => Ok(true),
+        Some(Loose::Whole(0)) => Ok(Some(false)),
+        Some(Loose::Whole(1)) => Ok(Some(true)),
         Some(Loose::Whole(_) | Loose::Float(_)) => Err(bad()),
+    }
+}
+
+/// The default for `null`: models that have to name every field send that for those they do not mean.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+/// A list; anything else says nothing.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(from: D) -> Result<Vec<T>, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        list @ serde_json::Value::Array(_) => serde_json::from_value(list).map_err(D::Error::custom),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -53,10 +53,17 @@ impl Handle<SubagentsWait> for Gateway {
         let parent = self.named(&input.reference).await?.id;
         let end =
             Instant::now() + input.timeout_ms.map_or(WAIT, Duration::from_millis).min(Duration::from_secs(86_400));
+        let mut were_busy: Option<Vec<SessionId>> = None;
         loop {
             let children = self.children(&parent).await?;
-            let busy = children.sessions.iter().filter(|child| child.status.is_busy()).count();
-            let done = busy == 0 || (input.any && busy < children.sessions.len());
+            let busy: Vec<SessionId> = children
+                .sessions
+                .iter()
+                .filter(|child| child.status.is_busy())
+                .map(|child| child.session_id.clone())
+                .collect();
+            let were = were_busy.get_or_insert_with(|| busy.clone());
+            let done = busy.is_empty() || (input.any && were.iter().any(|child| !busy.contains(child)));
             if done || Instant::now() >= end {
                 return Ok(children);
             }

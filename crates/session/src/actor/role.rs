@@ -82,6 +82,7 @@ impl Role {
             let spec = tool.spec();
             (policy.shows(spec.permission) || leaves_plan(mode, spec.permission))
                 && profile.wants(spec.name)
+                && !grant.hidden.iter().any(|hidden| hidden == spec.name)
                 && (spec.permission != "task" || !audience.agents.is_empty())
         };
         let tools: Vec<&'static dyn AnyTool> = tools::BUILTIN.iter().copied().filter(|tool| shown(tool)).collect();

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Post, Session};
 use tokio_util::sync::CancellationToken;
 use tools::doors::Attachment;
+use tools::sandbox::Reach;
 use tools::{Spawn, Spawned, Spawner};
 
 /// A child that was asked for, and by whom.
@@ -32,7 +33,7 @@ pub(crate) struct Order<'a> {
     /// The permission mode of the session above.
     pub(crate) mode: Mode,
     /// How far commands of the session above reach.
-    pub(crate) reach: tools::sandbox::Reach,
+    pub(crate) reach: Reach,
     pub(crate) letter: LetterId,
     /// The call that waits for the end; without one a letter tells of it.
     pub(crate) call: Option<&'a CallId>,
@@ -44,6 +45,9 @@ pub(crate) struct Order<'a> {
     /// Children prepared and not yet committed.
     pub(crate) planned: &'a AtomicU64,
 }
+
+/// What commands of a child with a required sandbox are kept in: where that cannot be enforced, none is run.
+const REQUIRED: Reach = Reach { asked: true, ..Reach::USUAL };
 
 /// A child made ready: its row, unless it exists, and its first letter.
 pub(crate) struct Child {
@@ -84,6 +88,10 @@ impl Inner {
         let here = self.settings.at(&Place::of(order.parent))?;
         let note = whole_model(&mut request, &here);
         let profile = if request.fork { fork_as(&order, &here)? } else { agent_for(&order, &request, &here)? };
+        if request.thread {
+            let why = "`thread` needs a channel with threads, and none is connected";
+            return Err(Error::new(Code::Unavailable, why).hint("leave `thread` out"));
+        }
         if request.model.is_some() {
             here.model(&model_of(&order, &request, profile))?;
         }
@@ -256,8 +264,8 @@ impl Inner {
         };
         let fork = request.fork.then(|| store::Fork { of: parent.id.clone(), seq: parent.seq });
         // Nobody gets out of a sandbox by starting somebody outside of it.
-        grant.sandboxed = self.is_sandboxed(parent);
-        grant.reach = Some(order.reach);
+        grant.sandboxed = request.sandboxed || self.is_sandboxed(parent);
+        grant.reach = Some(if request.sandboxed { order.reach.within(REQUIRED) } else { order.reach });
         grant.apart = Grant::read(&parent.policy).apart;
         let cwd = match &request.cwd {
             Some(cwd) => directory(&PathBuf::from(&parent.cwd).join(cwd).to_string_lossy())?,

@@ -18,6 +18,7 @@ mod outbox;
 mod pauses;
 mod questions;
 mod retire;
+mod spawns;
 mod summaries;
 mod team;
 mod titles;

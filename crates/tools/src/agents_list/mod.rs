@@ -2,9 +2,10 @@
 
 use crate::{Access, Error, Output, Spec, Tool, ToolCx};
 use async_trait::async_trait;
+use proto::methods::AgentRow;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub struct AgentsList;
 
@@ -24,6 +25,17 @@ impl Tool for AgentsList {
     }
 
     async fn run(&self, _: Args, cx: &ToolCx) -> Result<Output, Error> {
-        Ok(Output::json(&json!({ "requester": cx.directory.owner(), "agents": cx.directory.agents() })))
+        let agents: Vec<Value> = cx.directory.agents().iter().map(row).collect();
+        Ok(Output::json(&json!({ "requester": cx.directory.owner(), "agents": agents })))
     }
+}
+
+/// What one chooses an agent by. Its rules and settings are for people (`agents.list`) and would fill a context.
+fn row(agent: &AgentRow) -> Value {
+    let mut row = json!({ "name": agent.name, "description": agent.description, "mode": agent.mode });
+    let model = proto::model::choice(agent.model.clone(), agent.variant.as_deref());
+    if let Some(model) = model {
+        row["model"] = json!(model);
+    }
+    row
 }

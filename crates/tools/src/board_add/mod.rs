@@ -14,7 +14,7 @@ pub struct Args {
     #[serde(alias = "subject")]
     title: String,
     /// All that whoever takes it needs to know.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     description: String,
     /// Numbers of tasks that must be done first.
     #[serde(default, alias = "blockedBy", deserialize_with = "tolerant::numbers")]

@@ -1,7 +1,7 @@
 //! `send_message`: mail to another agent, and the few formal questions agents put to each other (C3, C6).
 
 use crate::doors::{Mail, Say};
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub struct Args {
     #[serde(default)]
     summary: Option<String>,
     /// Tell me when the receiver has nothing left to do.
-    #[serde(default, alias = "notifyWhenIdle")]
+    #[serde(default, alias = "notifyWhenIdle", deserialize_with = "tolerant::truth")]
     notify_when_idle: bool,
 }
 

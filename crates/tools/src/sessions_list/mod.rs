@@ -1,6 +1,6 @@
 //! `sessions_list`: the sessions this one may see (S4).
 
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, tolerant};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, answer, label_is_too_long, tolerant};
 use async_trait::async_trait;
 use proto::methods::ListInput;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ pub struct SessionsList;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// Only these kinds: main, group, cron, hook, node, other.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     kinds: Vec<String>,
     /// Rows of the page: 50 unless given, 200 at most.
     #[serde(default, deserialize_with = "tolerant::number")]
@@ -53,6 +53,9 @@ impl Tool for SessionsList {
     }
 
     async fn run(&self, args: Args, cx: &ToolCx) -> Result<Output, Error> {
+        if let Some(why) = args.label.as_deref().and_then(label_is_too_long) {
+            return Err(Error::Tell(why));
+        }
         let small = |number: Option<u64>| number.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let input = ListInput {
             kinds: args.kinds,

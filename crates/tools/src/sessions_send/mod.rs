@@ -1,7 +1,7 @@
 //! `sessions_send`: a message into another session, and its answer (S6).
 
 use crate::doors::{Delivery, Message, Unsent};
-use crate::{Access, Error, Output, Spec, Tool, ToolCx, Waited, answer, tolerant};
+use crate::{Access, Error, Output, Spec, Tool, ToolCx, Waited, answer, label_is_too_long, tolerant};
 use async_trait::async_trait;
 use proto::entry::{On, Waiting};
 use proto::{Outcome, RunId};
@@ -38,11 +38,11 @@ pub struct Args {
     timeout_seconds: Option<u64>,
     /// What follows: `reply` brings you the answer, `announce` lets the two of you talk it over and the receiver tell its
     /// channel, `none` brings nothing back.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     delivery: Delivery,
     /// `user`, as by default: the receiver reads and answers it. `assistant`: it stands in the receiver's log as its own
     /// answer; only for sessions you may control.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     role: Role,
 }
 
@@ -78,6 +78,9 @@ impl Tool for SessionsSend {
         let Some(text) = args.message.clone() else {
             return Err(Error::tell("`message` is missing: say what the other session is to read"));
         };
+        if let Some(why) = args.label.as_deref().and_then(label_is_too_long) {
+            return Err(Error::Tell(why));
+        }
         let wait = args.wait();
         let message = Message {
             key: args.session_key,

@@ -17,13 +17,16 @@ const MAX_ALL: usize = 5 << 20;
 #[serde(rename_all = "camelCase")]
 pub struct Args {
     /// The whole brief: the session knows nothing else.
-    #[serde(default, deserialize_with = "tolerant::text", alias = "prompt")]
+    #[serde(default, deserialize_with = "tolerant::text")]
     task: Option<String>,
+    #[serde(default, deserialize_with = "tolerant::text")]
+    #[schemars(skip)]
+    prompt: Option<String>,
     /// A name to reach it by; unique among your agent's live sessions.
     #[serde(default, deserialize_with = "tolerant::text")]
     label: Option<String>,
     /// What runs it: `subagent` (one of ours) or `acp` (another vendor's agent).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     runtime: Runtime,
     /// The agent it runs as; your own without it.
     #[serde(default, deserialize_with = "tolerant::text", alias = "agent_id")]
@@ -41,15 +44,16 @@ pub struct Args {
     #[serde(default, deserialize_with = "tolerant::text")]
     cwd: Option<String>,
     /// Ends its run after so long.
-    #[serde(
-        default,
-        deserialize_with = "tolerant::number",
-        alias = "timeoutSeconds",
-        alias = "timeout",
-        alias = "run_timeout_seconds"
-    )]
+    #[serde(default, deserialize_with = "tolerant::number", alias = "run_timeout_seconds")]
     #[schemars(with = "Option<u64>")]
     run_timeout_seconds: Option<u64>,
+    // Other names for the same: the first that has a value wins, in this order.
+    #[serde(default, deserialize_with = "tolerant::number", alias = "timeout_seconds")]
+    #[schemars(skip)]
+    timeout_seconds: Option<u64>,
+    #[serde(default, deserialize_with = "tolerant::number")]
+    #[schemars(skip)]
+    timeout: Option<u64>,
     /// Needs a channel with threads.
     #[serde(default, deserialize_with = "tolerant::truth")]
     thread: bool,
@@ -57,25 +61,25 @@ pub struct Args {
     #[serde(default)]
     mode: Option<Mode>,
     /// `delete` hides it once its answer is delivered.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     cleanup: Cleanup,
-    /// `require` starts it only inside a sandbox.
-    #[serde(default)]
+    /// `require`: it reaches no sessions but those it starts, and its commands run only inside the sandbox.
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     sandbox: Sandbox,
     /// Only with `runtime: "acp"`.
     #[serde(default, deserialize_with = "tolerant::text", alias = "stream_to")]
     stream_to: Option<String>,
     /// Files it gets, at most 50: 1 MiB each, 5 MiB in all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::list")]
     attachments: Vec<File>,
     /// Only these tools, of those it would have.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     tools: Vec<String>,
     /// True, as by default: you go on, and its answer comes as a message. False: you wait for it here.
-    #[serde(default = "yes")]
-    background: bool,
+    #[serde(default, deserialize_with = "tolerant::maybe_truth")]
+    background: Option<bool>,
     /// `fresh`: it knows only its task.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     context: Context,
     /// What it and all it starts may spend, taken out of what is left of yours; the rest comes back at its end.
     #[serde(default)]
@@ -147,10 +151,6 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Value::deserialize(from).map(|_| true)
 }
 
-fn yes() -> bool {
-    true
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Runtime {
@@ -195,7 +195,7 @@ enum Context {
 struct File {
     name: String,
     content: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tolerant::or_default")]
     encoding: Encoding,
     #[serde(default, alias = "mime_type")]
     mime_type: Option<String>,
@@ -240,18 +240,15 @@ impl Args {
             let why = format!("`{key}` is not for spawning: a child answers its parent, not a channel");
             return Err(Error::invalid(why).hint("leave it out; use sessions_send for messages").into());
         }
-        let Some(task) = self.task.clone() else {
+        let Some(task) = self.task.clone().or_else(|| self.prompt.clone()) else {
             return Err(Problem::Malformed("`task` is missing: say what the session is to do".into()));
         };
         self.check_runtime()?;
         if let Some(agent) = self.agent() {
             AgentId::parse(&agent)?;
         }
-        if self.thread {
-            return Err(unavailable("no channel with threads is connected, so `thread` cannot be had").into());
-        }
-        if self.sandbox == Sandbox::Require {
-            return Err(unavailable("a sandbox cannot be had yet, so `sandbox: \"require\"` starts nothing").into());
+        if let Some(why) = self.label.as_deref().and_then(crate::label_is_too_long) {
+            return Err(Problem::Malformed(why));
         }
         Ok(Spawn {
             fork: self.context == Context::Fork,
@@ -260,10 +257,12 @@ impl Args {
             label: self.label.clone(),
             model: proto::model::choice(self.model.clone(), self.thinking.as_deref()),
             cwd: self.cwd.clone(),
-            timeout: self.run_timeout_seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            timeout: self.timeout().filter(|seconds| *seconds > 0).map(Duration::from_secs),
             stays: self.mode() == Mode::Session,
             cleanup: self.cleanup == Cleanup::Delete,
-            waits: !self.background,
+            waits: self.background == Some(false),
+            thread: self.thread,
+            sandboxed: self.sandbox == Sandbox::Require,
             tools: self.tools.clone(),
             attachments: files(&self.attachments)?,
             budget: self.budget.as_ref().and_then(Budget::allotment),
@@ -271,6 +270,11 @@ impl Args {
             tool: "sessions_spawn",
             ..Spawn::default()
         })
+    }
+
+    /// No limit of its own counts as said: 0 under the first name wins over a number under the next.
+    fn timeout(&self) -> Option<u64> {
+        self.run_timeout_seconds.or(self.timeout_seconds).or(self.timeout)
     }
 
     /// A child answers its parent, not a channel.
@@ -399,9 +403,41 @@ mod tests {
             "attachments are currently unsupported for runtime=acp",
         );
         refused(json!({"task": "t", "runtime": "acp"}), "ACP");
-        refused(json!({"task": "t", "agentId": "a b", "thread": true}), "not an agent's name");
-        refused(json!({"task": "t", "thread": true}), "threads");
-        refused(json!({"task": "t", "sandbox": "require"}), "sandbox");
+        refused(json!({"task": "t", "agentId": "a b", "label": "x".repeat(513)}), "not an agent's name");
+        refused(json!({"task": "t", "label": "x".repeat(513)}), "`label` has 513 characters");
+    }
+
+    #[test]
+    fn null_and_attachments_that_are_no_list_say_nothing() {
+        let nulls = json!({
+            "task": "t", "prompt": null, "label": null, "runtime": null, "agentId": null, "resumeSessionId": null,
+            "model": null, "thinking": null, "cwd": null, "runTimeoutSeconds": null, "timeoutSeconds": null,
+            "timeout": null, "thread": null, "mode": null, "cleanup": null, "sandbox": null, "streamTo": null,
+            "attachments": null, "tools": null, "background": null, "context": null, "budget": null, "attachAs": null,
+        });
+        let plain = serde_json::from_value::<Args>(json!({ "task": "t" })).unwrap().request();
+        let (Ok(plain), Ok(nulls)) = (plain, serde_json::from_value::<Args>(nulls).unwrap().request()) else {
+            panic!("both are accepted")
+        };
+        assert_eq!(format!("{plain:?}"), format!("{nulls:?}"));
+        for odd in [json!("notes.txt"), json!({ "name": "a", "content": "b" }), json!(7), json!(true)] {
+            let args: Args = serde_json::from_value(json!({ "task": "t", "attachments": odd })).unwrap();
+            assert!(args.request().is_ok_and(|request| request.attachments.is_empty()), "{odd}");
+        }
+        assert!(serde_json::from_value::<Args>(json!({ "task": "t", "attachments": [1] })).is_err());
+    }
+
+    #[test]
+    fn the_first_name_of_the_time_limit_wins() {
+        let limit = |input: Value| {
+            let args: Args = serde_json::from_value(input).unwrap();
+            args.request().ok().and_then(|request| request.timeout).map(|limit| limit.as_secs())
+        };
+        assert_eq!(limit(json!({ "task": "t", "timeoutSeconds": 5, "runTimeoutSeconds": 9 })), Some(9));
+        assert_eq!(limit(json!({ "task": "t", "timeout": 3, "timeoutSeconds": 5 })), Some(5));
+        assert_eq!(limit(json!({ "task": "t", "runTimeoutSeconds": null, "timeoutSeconds": 5 })), Some(5));
+        assert_eq!(limit(json!({ "task": "t", "runTimeoutSeconds": 0, "timeoutSeconds": 5 })), None);
+        assert_eq!(limit(json!({ "task": "t", "timeout": 2 })), Some(2));
     }
 
     #[test]

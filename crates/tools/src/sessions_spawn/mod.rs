@@ -3,6 +3,7 @@
 mod args;
 
 use crate::files::{self, Purpose};
+use crate::output::cut_line;
 use crate::{Access, Error, Output, Spec, Tool, ToolCx, Waited, answer};
 use args::Args;
 use async_trait::async_trait;
@@ -13,10 +14,16 @@ use serde_json::{Value, json};
 
 pub struct SessionsSpawn;
 
+/// Unknown tools that a note names.
+const NAMED: usize = 8;
+
 /// What a waiting call remembers of its child.
 #[derive(Serialize, Deserialize)]
 struct Note {
     result: Value,
+    /// Names in `tools` that no tool has.
+    #[serde(default)]
+    strange: Vec<String>,
 }
 
 #[async_trait]
@@ -49,7 +56,7 @@ impl Tool for SessionsSpawn {
             Err(args::Problem::Refused(error)) => return Ok(answer::refused(&error)),
         };
         files::permitted(elsewhere.as_slice(), cx)?;
-        let waits = request.waits;
+        let (waits, strange) = (request.waits, strange(&request.tools));
         let child = match cx.spawner.spawn(request).await {
             Ok(child) => child,
             Err(error) => return Ok(answer::refused(&error)),
@@ -60,7 +67,7 @@ impl Tool for SessionsSpawn {
             "childSessionKey": child.key,
             "sessionId": child.session,
             "mode": mode,
-            "note": "The session works on its own now. Its answer reaches you as a message: do not ask or wait for it.",
+            "note": with("The session works on its own now. Its answer reaches you as a message: do not ask or wait for it.", &strange),
         });
         if let (Some(more), Some(note)) = (&child.note, result["note"].as_str()) {
             result["note"] = json!(format!("{more} {note}"));
@@ -76,15 +83,15 @@ impl Tool for SessionsSpawn {
         if !waits {
             return Ok(Output::json(&result));
         }
-        let note = serde_json::to_string(&Note { result }).expect("a note is JSON");
+        let note = serde_json::to_string(&Note { result, strange }).expect("a note is JSON");
         Ok(Output::waiting(On::Run { run: child.run, session: child.session }).note(note))
     }
 
     fn settle(&self, _: Args, waited: &Waited<'_>) -> Output {
         let finished = waited.finished;
         let note = waited.waiting.note.as_deref().and_then(|note| serde_json::from_str::<Note>(note).ok());
-        let mut result = note.map_or_else(|| json!({}), |note| note.result);
-        result["note"] = json!("The session is done.");
+        let (mut result, strange) = note.map_or_else(|| (json!({}), Vec::new()), |note| (note.result, note.strange));
+        result["note"] = json!(with("The session is done.", &strange));
         result["reply"] = json!(finished.text);
         result["usage"] = json!(finished.usage);
         result["outcome"] = json!(finished.outcome);
@@ -103,10 +110,43 @@ fn elsewhere(args: &Args, cx: &ToolCx) -> Option<Access> {
     files::outside(&dir, Purpose::Write, cx)
 }
 
+/// Names that stand for no tool there is. They are kept, since the tool may come later, and the model is told.
+fn strange(names: &[String]) -> Vec<String> {
+    let is_tool = |name: &str| {
+        let is_pattern = name.contains(['*', '?']);
+        crate::find(name).is_some()
+            || (is_pattern && crate::BUILTIN.iter().any(|tool| rules::matches(name, tool.spec().name)))
+    };
+    let stands = |name: &str| crate::groups::expand(name).iter().any(|name| is_tool(name));
+    names
+        .iter()
+        .map(|name| name.trim())
+        .filter(|name| !stands(name))
+        .take(NAMED)
+        .map(|name| cut_line(name, 64).into())
+        .collect()
+}
+
+/// A note, and the names in `tools` that had no effect.
+fn with(note: &str, strange: &[String]) -> String {
+    if strange.is_empty() {
+        return note.to_owned();
+    }
+    let names: Vec<String> = strange.iter().map(|name| format!("`{name}`")).collect();
+    format!("{note} Unknown in `tools`, so the session has no such tool: {}.", names.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Place;
+
+    #[test]
+    fn unknown_tools_are_named_and_groups_and_other_spellings_are_known() {
+        let names = ["read", "Read", "group:fs", "board_*", "group:memory", "reed", "nothing_*"].map(str::to_owned);
+        assert_eq!(strange(&names), ["group:memory", "reed", "nothing_*"]);
+        assert!(with("Done.", &strange(&names)).ends_with("no such tool: `group:memory`, `reed`, `nothing_*`."));
+    }
 
     #[test]
     fn a_child_elsewhere_asks_for_leave_to_go_there() {

@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 pub struct Subagents;
 
+/// The target that means whichever child is done first.
+const ANY: &str = "any";
 /// The longest word to a child.
 const MAX_WORDS: usize = 4_000;
 /// How long `wait` waits, unless said otherwise.
@@ -23,13 +25,16 @@ const MOST_SECONDS: u64 = 600;
 pub struct Args {
     /// What to do with them.
     action: Action,
-    /// Which child: its number in the list, its name, label, key or run id (or the beginning of one), the end of its id (at least
-    /// 4 characters), `last` or `all`.
+    /// Which child: its number in the list, its name, label, key or run id (or the beginning of one), the end of its id
+    /// (at least 4 characters), `last` or `all`; with `wait` also `any`, until the first of them is done.
     #[serde(default, deserialize_with = "tolerant::text")]
     target: Option<String>,
     /// What to tell it, with `steer`.
     #[serde(default, deserialize_with = "tolerant::text")]
     message: Option<String>,
+    /// Until the first of them is done, with `wait`.
+    #[serde(default, deserialize_with = "tolerant::truth")]
+    any: bool,
     /// Seconds to wait at most, with `wait`.
     #[serde(default, deserialize_with = "tolerant::number")]
     #[schemars(with = "Option<u64>")]
@@ -72,14 +77,16 @@ impl Tool for Subagents {
             let rows: Vec<Value> = children.iter().zip(1..).map(|(child, n)| row(n, child)).collect();
             return Ok(Output::json(&json!({ "status": "ok", "count": rows.len(), "children": rows })));
         }
-        let meant = match target::find(&children, args.target.as_deref().unwrap_or("last")) {
+        let any = args.action == Action::Wait && (args.any || args.target.as_deref() == Some(ANY));
+        let target = args.target.as_deref().filter(|target| !any || *target != ANY);
+        let meant = match target::find(&children, target.unwrap_or(if any { "all" } else { "last" })) {
             Ok(meant) => meant,
             Err(error) => return Ok(answer::refused(&error)),
         };
         match args.action {
             Action::Steer => steer(&args, &meant, cx).await,
             Action::Kill => kill(&meant, cx).await,
-            Action::Wait | Action::List => wait(&args, &meant, cx).await,
+            Action::Wait | Action::List => wait(&args, &meant, any, cx).await,
         }
     }
 }
@@ -123,10 +130,12 @@ async fn kill(meant: &[&SessionInfo], cx: &ToolCx) -> Result<Output, Error> {
     Ok(Output::json(&json!({ "status": "ok", "killed": killed })))
 }
 
-/// Looks again until all that are meant are at rest, or the time is over.
-async fn wait(args: &Args, meant: &[&SessionInfo], cx: &ToolCx) -> Result<Output, Error> {
+/// Looks again until all that are meant are idle, or with `any` one that was busy is; or until the time is over.
+async fn wait(args: &Args, meant: &[&SessionInfo], any: bool, cx: &ToolCx) -> Result<Output, Error> {
     let limit = Duration::from_secs(args.timeout.unwrap_or(WAIT_SECONDS).min(MOST_SECONDS));
     let end = Instant::now() + limit;
+    // One that ended while the model wrote this call is news that waits in the inbox.
+    let news = any && cx.directory.status(None).await.is_ok_and(|own| own.queue > 0);
     loop {
         let now = match cx.directory.children().await {
             Ok(children) => children,
@@ -135,8 +144,9 @@ async fn wait(args: &Args, meant: &[&SessionInfo], cx: &ToolCx) -> Result<Output
         let same = |child: &&SessionInfo| meant.iter().any(|m| m.session_id == child.session_id);
         let rows: Vec<&SessionInfo> = now.iter().filter(same).collect();
         let busy = rows.iter().filter(|child| child.status.is_busy()).count();
-        if busy == 0 || Instant::now() >= end {
-            let status = if busy == 0 { "ok" } else { "timeout" };
+        let done = busy == 0 || news || (any && rows.iter().any(|child| ended(child, meant)));
+        if done || Instant::now() >= end {
+            let status = if done { "ok" } else { "timeout" };
             let rows: Vec<Value> = rows.iter().zip(1..).map(|(child, n)| row(n, child)).collect();
             return Ok(Output::json(&json!({ "status": status, "busy": busy, "children": rows })));
         }
@@ -145,6 +155,12 @@ async fn wait(args: &Args, meant: &[&SessionInfo], cx: &ToolCx) -> Result<Output
             () = tokio::time::sleep(Duration::from_millis(200)) => {}
         }
     }
+}
+
+/// Whether a child that was busy is so no more.
+fn ended(now: &SessionInfo, before: &[&SessionInfo]) -> bool {
+    let was_busy = before.iter().any(|child| child.session_id == now.session_id && child.status.is_busy());
+    was_busy && !now.status.is_busy()
 }
 
 fn keys(meant: &[&SessionInfo]) -> Vec<String> {
