@@ -47,7 +47,7 @@ pub(crate) fn gateway(
             access: access(&home.loaded)?,
             isolated: home.loaded.config.sandbox.isolated.unwrap_or(false),
             child_tools: child_tools(home),
-            ping_pong: ping_pong(home),
+            ping_pong: home.loaded.config.turns.unwrap_or(5),
             redactor: rules::redact::Redactor::new(secrets(home)),
         },
         worktrees: worktrees(home),
@@ -86,13 +86,6 @@ fn child_tools(home: &Home) -> Vec<String> {
     let tools = home.loaded.config.other.get("tools");
     let allow = tools.and_then(|tools| tools.get("subagents")?.get("allow")?.as_array().cloned());
     allow.unwrap_or_default().iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-}
-
-/// Turns two sessions take after a message that is announced: 0 to 5.
-fn ping_pong(home: &Home) -> u32 {
-    let session = home.loaded.config.other.get("session");
-    let turns = session.and_then(|session| session.get("agentToAgent")?.get("maxPingPongTurns")?.as_u64());
-    turns.map_or(5, |turns| u32::try_from(turns.min(5)).unwrap_or(5))
 }
 
 /// Values that must not be shown to readers: keys in the settings, and whatever the environment calls one.

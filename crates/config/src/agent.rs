@@ -31,6 +31,11 @@ pub struct Agent {
     pub worktree: bool,
     /// The permission mode of its sessions when another agent starts them.
     pub permission_mode: Option<&'static str>,
+    /// What a client shows to whoever begins to talk with it.
+    pub welcome_message: Option<String>,
+    /// How many agents are named before it in the settings.
+    #[serde(skip)]
+    pub order: usize,
     /// A hard limit on model calls in one run.
     pub steps: Option<u32>,
     pub permission: Vec<Rule>,
@@ -114,9 +119,20 @@ pub(crate) const SECTION: Section = Section {
             "its permission mode when another agent starts it; never one that asks less than that agent's",
         ),
         setting("agent.<name>.color", Kind::Text, "none", "how it is shown"),
+        setting(
+            "agent.<name>.welcome_message",
+            Kind::Text,
+            "none",
+            "what a client shows when you start to talk with it",
+        ),
         setting("agent.<name>.hidden", Kind::Flag, "`false`", "not offered to people or models"),
         setting("agent.<name>.disable", Kind::Flag, "`false`", "takes it away, a built-in one too"),
-        setting("agent.<name>.options", Kind::Any, "none", "handed to the provider"),
+        setting(
+            "agent.<name>.options",
+            Kind::Any,
+            "none",
+            "fields that are added to each request to the model, as its provider's API names them",
+        ),
     ],
 };
 
@@ -142,6 +158,7 @@ impl Agent {
                 "isolation" => agent.worktree = node.choice(ISOLATION)?,
                 "permission_mode" => agent.permission_mode = Some(node.choice(PERMISSION_MODES)?),
                 "color" => agent.color = owned(node)?,
+                "welcome_message" => agent.welcome_message = owned(node)?,
                 "steps" => agent.steps = u32::try_from(node.whole(1, MOST_STEPS)?).ok(),
                 "permission" => places = permission::read(node)?,
                 "tools" => (agent.tools, agent.sessions) = read_tools(node, notes)?,
@@ -173,6 +190,7 @@ const KEYS: &[&str] = &[
     "color",
     "isolation",
     "permission_mode",
+    "welcome_message",
     "steps",
     "permission",
     "tools",

@@ -38,6 +38,7 @@ mod resolve;
 mod sandbox;
 mod secret;
 mod section;
+mod session;
 mod show;
 mod tls;
 mod tools;
@@ -116,6 +117,8 @@ pub struct Config {
     pub hooks: Hooks,
     /// `tools.search`.
     pub search: Search,
+    /// Turns two sessions take after a message that is announced (`session.agentToAgent.maxPingPongTurns`).
+    pub turns: Option<u32>,
     pub worktree: Worktree,
     pub compaction: Compaction,
     pub tls: Option<Tls>,
@@ -304,6 +307,9 @@ fn read_sections(root: &Node) -> Result<Loaded, Error> {
                 if UNUSED.contains(&other) {
                     notes.warn(field, format_args!("`{other}` is accepted, but nothing uses it yet"));
                 }
+                if other == "session" {
+                    config.turns = session::turns(node, &mut notes)?;
+                }
                 config.other.insert(other.to_owned(), node.json());
             }
             _ => notes.unknown(field, &[TYPED, UNTYPED].concat()),
@@ -346,9 +352,10 @@ fn read_providers(node: &Node, notes: &mut Notes) -> Result<BTreeMap<String, Pro
 }
 
 fn read_agents(node: &Node, notes: &mut Notes, loaded: &mut Loaded) -> Result<(), Error> {
-    for field in node.fields()? {
+    for (order, field) in node.fields()?.iter().enumerate() {
         let name = agent::name(&field.key, &field.place)?;
-        let (agent, places) = Agent::read(&field.node, notes)?;
+        let (mut agent, places) = Agent::read(&field.node, notes)?;
+        agent.order = order;
         loaded.config.agent.insert(name.clone(), agent);
         loaded.agent_rule_places.insert(name, places);
     }

@@ -43,8 +43,8 @@ fn warnings(text: &str) -> String {
 fn no_file_is_no_settings() {
     let home = tempfile::tempdir().unwrap();
     let loaded = load(&Paths::under(home.path()), &env()).unwrap();
-    let other = loaded.config.other.clone();
-    assert_eq!((loaded.config, loaded.warnings), (Config { other, ..Config::default() }, Vec::new()));
+    let (other, turns) = (loaded.config.other.clone(), Some(5));
+    assert_eq!((loaded.config, loaded.warnings), (Config { other, turns, ..Config::default() }, Vec::new()));
 }
 
 #[test]
@@ -549,4 +549,30 @@ fn how_far_commands_reach_is_read_for_all_and_for_one_agent() {
     assert_eq!(config.agent["desk"].held, Held::default());
     let error = bad(&[r#"{ "agent": { "lab": { "sandbox": { "mode": "on" } } } }"#]);
     assert!(error.contains("`agent.lab.sandbox.mode` cannot be `on`"), "{error}");
+}
+
+#[test]
+fn turns_out_of_range_are_brought_into_it_with_a_warning() {
+    let set = |turns: &str| {
+        read(&format!(r#"{{ "session": {{ "agentToAgent": {{ "maxPingPongTurns": {turns} }} }} }}"#)).unwrap()
+    };
+    for (said, taken) in [("9", 5), ("-1", 0), ("2.5", 2), ("1e300", 5)] {
+        let loaded = set(said);
+        assert_eq!(loaded.config.turns, Some(taken), "{said}");
+        let warning = loaded.warnings.join("\n");
+        assert!(warning.contains("convoke.jsonc:1:") && warning.contains(&format!("so {taken} is used")), "{warning}");
+    }
+    for fits in ["0", "5"] {
+        assert!(set(fits).warnings.is_empty());
+    }
+    let error = bad(&[r#"{ "session": { "agentToAgent": { "maxPingPongTurns": "5" } } }"#]);
+    assert!(error.contains("must be a whole number, not a string"), "{error}");
+}
+
+#[test]
+fn agents_are_known_in_the_order_of_the_file() {
+    let config = good(r#"{ "agent": { "zoe": { "welcome_message": "Hello!" }, "adam": {} } }"#).config;
+    assert_eq!((config.agent["zoe"].order, config.agent["adam"].order), (0, 1));
+    assert_eq!(config.agent["zoe"].welcome_message.as_deref(), Some("Hello!"));
+    assert!(config.agent["zoe"].options.is_empty(), "a key of ours is none of the provider's");
 }

@@ -88,6 +88,8 @@ pub struct Request {
     pub messages: Vec<Bytes>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
+    /// Fields of the user's own, by the names of the provider's API.
+    pub options: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Request {

@@ -3,7 +3,7 @@
 mod project;
 mod trim;
 
-pub use project::{is_message, project};
+pub use project::{Before, is_message, project, project_after};
 pub use trim::{Capped, MAX_BYTES, cap, readable};
 
 use crate::{CallId, Millis, Usage};
@@ -42,6 +42,9 @@ pub struct Message {
     pub agent: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
+    /// The agent that answered, once more: readers of other programs' messages look for it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<String>,
     pub timestamp: Millis,
@@ -70,9 +73,15 @@ impl Message {
         for part in &mut self.parts {
             changed |= match part {
                 Part::Text { text } | Part::Reasoning { text } => on_text(text),
-                Part::Tool { input, output, .. } => json(input) | output.as_mut().is_some_and(on_text),
+                Part::Tool { input, output, title, .. } => {
+                    let blanked = json(input);
+                    if blanked {
+                        *title = project::title(input);
+                    }
+                    blanked | output.as_mut().is_some_and(on_text)
+                }
                 Part::Subtask { prompt, description, .. } => on_text(prompt) | on_text(description),
-                Part::File { .. } | Part::Compaction { .. } | Part::Step { .. } => false,
+                Part::File(_) | Part::Agent { .. } | Part::Compaction { .. } | Part::Step { .. } => false,
             };
         }
         if changed {
@@ -106,25 +115,46 @@ pub enum Part {
         input: serde_json::Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<String>,
+        /// What of its input tells most, on a line.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// What it brought to look at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<FilePart>,
     },
     Subtask {
         agent: String,
         prompt: String,
         description: String,
+        /// The user's own command that it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
     },
-    /// What it holds is not shown, only how much it is.
-    File {
+    File(FilePart),
+    /// An agent that the text calls by name.
+    Agent {
         name: String,
-        mime: String,
-        omitted: bool,
-        bytes: usize,
     },
     Compaction {
         auto: bool,
     },
     Step {
         usage: Usage,
+        /// US dollars.
+        #[serde(default)]
+        cost: f64,
     },
+}
+
+/// What a file holds is not shown, only how much it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilePart {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub filename: String,
+    pub mime: String,
+    pub omitted: bool,
+    /// Of what is stored, in base64.
+    pub bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -166,6 +196,8 @@ mod tests {
                 state: ToolState::Completed,
                 input: json!({ "command": "echo secret" }),
                 output: Some("secret".into()),
+                title: Some("echo secret".into()),
+                files: Vec::new(),
             }],
             ..message
         };

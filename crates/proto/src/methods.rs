@@ -179,7 +179,7 @@ methods! {
     /// Starts a session that works on a task: below another one, or on its own.
     "sessions.spawn" SessionsSpawn(SpawnInput) -> SpawnOutput, Write;
     /// Sends a message into a session and waits for its answer.
-    "sessions.send" SessionsSend(SendInput) -> SendOutput, Write;
+    "sessions.send" SessionsSend(SendInput) -> SendOutput, Write, Admin for role as "role" if is_assistant;
     /// What a session is, does and may do.
     "sessions.status" SessionsStatus(StatusInput) -> StatusReport, Read;
     /// A session's children.
@@ -250,6 +250,11 @@ methods! {
 
 fn has_rules(rules: &[Rule]) -> bool {
     !rules.is_empty()
+}
+
+/// What a model did not say is put into its mouth, as by `chat.inject`.
+fn is_assistant(role: &SendRole) -> bool {
+    *role == SendRole::Assistant
 }
 
 /// The answer to a plan answers a permission request, and any other one that it names.
@@ -877,9 +882,36 @@ pub struct SendInput {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<u64>,
+    /// What follows the answer. With `announce` the session tells its channel.
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// `assistant` writes the message into the log as the session's own answer, and no model is asked.
+    #[serde(default)]
+    pub role: SendRole,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
     pub idempotency_key: Option<String>,
+}
+
+/// What follows a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Delivery {
+    /// The answer comes back.
+    #[default]
+    Reply,
+    /// The two talk it over, and the receiver tells its channel.
+    Announce,
+    None,
+}
+
+/// Who says a message, as the receiver's log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SendRole {
+    #[default]
+    User,
+    Assistant,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -900,8 +932,7 @@ pub struct SendOutput {
 pub struct DeliveryState {
     /// `pending`, `done` or `skipped`.
     pub status: String,
-    /// `reply`, `announce` or `none`.
-    pub mode: String,
+    pub mode: Delivery,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -1136,9 +1167,12 @@ pub struct AgentRow {
     /// Its rules, the last one that matches decides: those of the program, the user's, its own.
     #[serde(default)]
     pub permission: Vec<Rule>,
-    /// Handed to the provider.
+    /// Fields for each request to its model.
     #[serde(default)]
     pub options: Map<String, Value>,
+    /// What a client shows to whoever begins to talk with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub welcome_message: Option<String>,
     /// Where it is set, its prompt above all; none for one that nobody changed.
     #[serde(default)]
     pub file: Option<String>,
@@ -1312,7 +1346,7 @@ mod tests {
             spawnedBy model thinking title idempotencyKey seq instructions message sessionKey files runId timeoutMs \
             tree queue paused includeTools before after task parent runTimeoutSeconds mode timeoutSeconds any to session \
             summary state reason id from name agent visibility socket hops local states owner number description blockedBy version \
-            addBlockedBy note cwd path what discardChanges force tool args input";
+            addBlockedBy note cwd path what discardChanges force tool args input delivery";
         let harmless: Vec<&str> = HARMLESS.split_whitespace().collect();
         // All of the method needs the scope.
         let whole = |row: &Row| matches!(row.scope, Scope::Approve | Scope::Admin);
@@ -1337,6 +1371,7 @@ mod tests {
             ("sessions.create", "permission"),
             ("sessions.patch", "permission"),
             ("agent", "permissionMode"),
+            ("sessions.send", "role"),
             ("messages.send", "message.type: plan_approval_response"),
         ];
         assert_eq!(raised, expected);

@@ -13,6 +13,7 @@ pub(crate) fn request(profile: &Profile, provider: &dyn Provider, model: Model, 
         tools: bytes::Bytes::new(),
         temperature: profile.temperature,
         top_p: profile.top_p,
+        options: profile.options.clone(),
     }
 }
 

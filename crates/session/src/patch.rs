@@ -1,7 +1,7 @@
 //! What a person changes about a session that is there: what it is called and what it runs as, and what it does first.
 //! Both reach it as letters.
 
-use crate::runtime::{NewPrompt, Posted, Runtime, Target, control, mode, person, visible};
+use crate::runtime::{NewPrompt, Posted, Runtime, Target, Then, control, mode, person, visible};
 use proto::letter::{Abort, Prompt, Reason, Switch};
 use proto::{Body, Error, LetterId, RunId, SessionId};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Runtime {
         let Some(run) = self.inner.session(session).await?.run else { return self.prompt(prompt).await };
         let id = LetterId::derived("interrupt_", run.as_str());
         let abort = control(id, session, Body::Abort(Abort { reason: Reason::User, run: Some(run), wave: None }));
-        self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }, Vec::new()).await
+        self.prompt_after(vec![abort], NewPrompt { steer: false, ..prompt }, Vec::new(), Then::Nothing).await
     }
 }
 

@@ -10,7 +10,7 @@ use crate::command;
 use crate::courier::{Courier, Policy};
 use crate::directory::{Directory, Guard};
 use crate::doors::mail::Author;
-use crate::doors::{Order, new_row};
+use crate::doors::{Order, conversation, new_row};
 use crate::grant::Grant;
 use crate::hooks::Racks;
 use crate::hub::Hub;
@@ -191,6 +191,15 @@ pub struct Posted {
     pub duplicate: bool,
 }
 
+/// What becomes of a prompt besides its answer.
+pub(crate) enum Then {
+    Nothing,
+    /// The session tells its channel of the answer, unless that takes longer than this.
+    Announced(Duration),
+    /// It is the answer itself.
+    Said,
+}
+
 impl Runtime {
     pub fn new(deps: Deps) -> Self {
         let slots = Slots::new(deps.limits.gateway as usize, deps.limits.running as usize);
@@ -271,7 +280,17 @@ impl Runtime {
 
     /// The same with files to look at.
     pub async fn prompt_with(&self, prompt: NewPrompt, files: Vec<InputPart>) -> Result<Posted, Error> {
-        self.prompt_after(Vec::new(), prompt, files).await
+        self.prompt_after(Vec::new(), prompt, files, Then::Nothing).await
+    }
+
+    /// The same, after which the session tells its channel of the answer, unless that takes longer than `wait`.
+    pub async fn prompt_announced(&self, prompt: NewPrompt, wait: Duration) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, Vec::new(), Then::Announced(wait)).await
+    }
+
+    /// Writes a text into a log as the session's own answer. No model is asked.
+    pub async fn say_for(&self, prompt: NewPrompt) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, Vec::new(), Then::Said).await
     }
 
     /// The same, with another letter in front of it.
@@ -280,6 +299,7 @@ impl Runtime {
         mut letters: Vec<Post>,
         prompt: NewPrompt,
         files: Vec<InputPart>,
+        then: Then,
     ) -> Result<Posted, Error> {
         if prompt.text.trim().is_empty() {
             return Err(Error::invalid("the prompt is empty").hint("say what is to be done"));
@@ -292,8 +312,14 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = self.body(&prompt, files, &run, &row)?;
-        let letter = person(&run, &row.id, body);
+        let body = match then {
+            Then::Said => Body::Prompt(Prompt { spoken: true, ..Prompt::text(&prompt.text) }),
+            Then::Nothing | Then::Announced(_) => self.body(&prompt, files, &run, &row)?,
+        };
+        let mut letter = person(&run, &row.id, body);
+        if let Then::Announced(wait) = then {
+            letter.conversation = Some(conversation::announced(&run, &row, &prompt.text, wait));
+        }
         letters.push(Post { letter, person: prompt.steer, queue: Some(self.inner.limits.queue) });
         let open = if new { vec![row.clone()] } else { Vec::new() };
         let receipts = self.inner.store.deliver(Mail { at: now(), open, post: letters, ..Mail::default() }).await?;
@@ -391,6 +417,10 @@ impl Runtime {
             found.into_iter().partition(|m| agents.get(&m.agent).is_ok_and(Profile::can_be_child));
         let agent = agent.or(primaries.first().map(|mention| mention.agent.clone()));
         let mut parts = mention::parts(&text, &subagents);
+        if let Some(agent) = parts.iter().find_map(called_for_nothing) {
+            let why = format!("`@{agent}` does not say what the agent is to do");
+            return Err(Error::invalid(why).hint(format!("say what for, as in `@{agent} find the tests`")));
+        }
         parts.extend(files);
         Ok(Body::Prompt(Prompt {
             parts,
@@ -967,6 +997,14 @@ impl Inner {
     fn closed(&self, error: &Error) -> Arc<Here> {
         tracing::warn!("settings cannot be read, so nothing is allowed there: {}", error.message);
         Arc::new(self.settings.global().closed())
+    }
+}
+
+/// An agent that is called without a word about what for.
+fn called_for_nothing(part: &InputPart) -> Option<&str> {
+    match part {
+        InputPart::Subtask { agent, prompt, .. } if !prompt.contains(char::is_alphanumeric) => Some(agent),
+        InputPart::Subtask { .. } | InputPart::Text { .. } | InputPart::File { .. } => None,
     }
 }
 

@@ -37,14 +37,16 @@ impl Runtime {
     /// What would be decided, by which rule, and where that rule stands.
     pub async fn why(&self, input: &WhyInput) -> Result<WhyOutput, Error> {
         let (session, agent, cwd) = (input.session.as_deref(), input.agent.as_deref(), input.cwd.as_deref());
-        let (_, role) = self.role(Whom { session, agent, cwd }).await?;
+        let (row, role) = self.role(Whom { session, agent, cwd }).await?;
         let kept = self.settings().always().into_iter().filter(|kept| kept.project == role.inside().worktree);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
-        let permission = permission(&input.tool)?;
-        let inside = role.inside();
-        let env = self.inner().processes.env();
-        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env };
-        Ok(inquiry.answer(permission, input.pattern.trim()))
+        let (inside, env) = (role.inside(), self.inner().processes.env());
+        let above = Grant::read(&row.policy).ancestors.len();
+        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env, above };
+        if let Some(group) = tools::groups::permissions(&input.tool) {
+            return Ok(inquiry.group(&input.tool, &group, input.pattern.trim()));
+        }
+        Ok(inquiry.answer(permission(&input.tool)?, input.pattern.trim()))
     }
 
     async fn role(&self, whom: Whom<'_>) -> Result<(Session, Role), Error> {
@@ -92,6 +94,8 @@ struct Inquiry<'a> {
     inside: Inside<'a>,
     /// What commands find in their environment.
     env: &'a [(String, String)],
+    /// How many sessions are above the one that is asked about.
+    above: usize,
 }
 
 impl Inquiry<'_> {
@@ -136,6 +140,15 @@ impl Inquiry<'_> {
         }
         parts.extend(further);
         WhyOutput { whole, agent, parts }
+    }
+
+    /// What each permission of a group comes to. The strictest answer stands for all of them.
+    fn group(&self, name: &str, permissions: &[String], pattern: &str) -> WhyOutput {
+        let parts: Vec<WhyPart> = permissions.iter().map(|permission| self.answer(permission, pattern).whole).collect();
+        let strictest = parts.iter().min_by_key(|part| part.action).expect("a group has tools").clone();
+        let reason = format!("`{}` is decided most strictly of the group: {}", strictest.permission, strictest.reason);
+        let whole = WhyPart { permission: name.to_owned(), pattern: pattern.to_owned(), reason, ..strictest };
+        WhyOutput { whole, agent: self.role.profile.name.clone(), parts }
     }
 
     /// What a call asks for, as its tool tells it.
@@ -215,7 +228,14 @@ impl Inquiry<'_> {
                 file: Some(origin.file.clone()),
                 line: u64::try_from(origin.line).ok(),
             },
-            None => WhyOrigin { layer: Layer::Builtin.name().into(), file: None, line: None },
+            None => {
+                let layer = match verdict.source {
+                    Source::Ancestor(index) if index < self.above => "parent",
+                    Source::Set(_) if !self.role.profile.rules.contains(rule) => "session",
+                    _ => Layer::Builtin.name(),
+                };
+                WhyOrigin { layer: layer.into(), file: None, line: None }
+            }
         })
     }
 }
@@ -229,7 +249,9 @@ fn permission(name: &str) -> Result<&str, Error> {
     if known.contains(name) {
         return Ok(name);
     }
-    let near = proto::nearest::nearest(name, tools::BUILTIN.iter().map(|tool| tool.spec().name).chain(known));
+    let groups: Vec<String> = tools::groups::names().collect();
+    let names = tools::BUILTIN.iter().map(|tool| tool.spec().name).chain(known);
+    let near = proto::nearest::nearest(name, names.chain(groups.iter().map(String::as_str)));
     let error = Error::new(Code::NotFound, format!("no tool or permission is called `{name}`"));
     Err(match near {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -8,6 +8,7 @@ use crate::tool_search::ToolCard;
 use async_trait::async_trait;
 use proto::letter::Allotment;
 use proto::message::History;
+pub use proto::methods::Delivery;
 use proto::methods::{
     AgentRow, BoardAddInput, BoardClaimInput, BoardListInput, BoardPage, BoardUpdateInput, HistoryInput, ListInput,
     ListOutput, MailReceipt, MailState, PeerRow, SessionInfo, StatusReport,
@@ -240,18 +241,6 @@ impl Mailed {
         let arrives = |receipt: &MailReceipt| !matches!(receipt.state, MailState::Refused | MailState::Unreachable);
         if self.receipts.is_empty() || self.receipts.iter().any(arrives) { "ok" } else { "error" }
     }
-}
-
-/// What follows a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Delivery {
-    /// The answer comes back.
-    #[default]
-    Reply,
-    /// The two talk it over, and the receiver tells its channel.
-    Announce,
-    None,
 }
 
 #[derive(Debug, Clone)]

@@ -36,6 +36,24 @@ pub fn expand(name: &str) -> Vec<String> {
     }
 }
 
+/// The permissions that the tools of a group ask for, each once; `None` for what is no group.
+pub fn permissions(name: &str) -> Option<Vec<String>> {
+    let group = name.strip_prefix("group:").filter(|group| GROUPS.iter().any(|(known, _)| known == group))?;
+    let mut found: Vec<String> = Vec::new();
+    for tool in expand(&format!("group:{group}")) {
+        let permission = crate::find(&tool).map_or(tool, |tool| tool.spec().permission.to_owned());
+        if !found.contains(&permission) {
+            found.push(permission);
+        }
+    }
+    Some(found)
+}
+
+/// Every group, by its whole name.
+pub fn names() -> impl Iterator<Item = String> {
+    GROUPS.iter().map(|(name, _)| format!("group:{name}"))
+}
+
 /// Rules with every group spelt out, in the same order. Tools that ask for another permission than their name are meant
 /// by it.
 pub fn expand_rules(rules: &[Rule]) -> Vec<Rule> {
@@ -69,6 +87,8 @@ mod tests {
         assert_eq!(expand("group:runtime"), ["bash", "jobs"]);
         assert_eq!(expand("read"), ["read"]);
         assert_eq!(expand("group:unheard"), ["group:unheard"]);
+        assert_eq!(permissions("group:fs").unwrap(), ["read", "list", "glob", "grep", "edit"]);
+        assert_eq!((permissions("group:unheard"), permissions("read")), (None, None));
         let rules = expand_rules(&[Rule::new("group:fs", "*", Deny)]);
         assert!(rules.contains(&Rule::new("edit", "*", Deny)) && rules.contains(&Rule::new("read", "*", Deny)));
     }

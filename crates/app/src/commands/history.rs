@@ -60,7 +60,7 @@ pub(super) fn show(message: &Message, paint: Paint) {
     };
     terminal::print(&paint.bold(&format!("{who} ({})", message.seq)));
     if message.parts.is_empty() {
-        terminal::print(message.content.as_str().unwrap_or_default());
+        show_content(&message.content, paint);
     }
     for part in &message.parts {
         show_part(part, paint);
@@ -71,6 +71,24 @@ pub(super) fn show(message: &Message, paint: Paint) {
 /// Who spoke, as the reader of a terminal is told.
 pub(super) fn speaker(sender: &str) -> String {
     if sender == "person" { "you".into() } else { terminal::one_line(sender, 60) }
+}
+
+/// Words, or blocks where there is something to look at as well.
+fn show_content(content: &serde_json::Value, paint: Paint) {
+    let Some(blocks) = content.as_array() else {
+        return terminal::print(content.as_str().unwrap_or_default());
+    };
+    for block in blocks {
+        let field = |name: &str| block[name].as_str().unwrap_or_default();
+        match field("type") {
+            "text" => terminal::print(field("text")),
+            _ => show_file(field("filename"), field("mime"), paint),
+        }
+    }
+}
+
+fn show_file(name: &str, mime: &str, paint: Paint) {
+    terminal::print(&paint.dim(&terminal::flat(&format!("[{name}, {mime}]"))));
 }
 
 fn show_part(part: &Part, paint: Paint) {
@@ -88,8 +106,8 @@ fn show_part(part: &Part, paint: Paint) {
             }
         }
         Part::Subtask { agent, prompt, .. } => terminal::print(&format!("@{} {prompt}", terminal::flat(agent))),
-        Part::File { name, mime, .. } => terminal::print(&paint.dim(&terminal::flat(&format!("[{name}, {mime}]")))),
+        Part::File(file) => show_file(&file.filename, &file.mime, paint),
         Part::Compaction { .. } => terminal::print(&paint.dim("(older messages were summarised)")),
-        Part::Step { .. } => {}
+        Part::Agent { .. } | Part::Step { .. } => {}
     }
 }

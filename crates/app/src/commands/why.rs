@@ -3,6 +3,7 @@
 use super::block_on;
 use crate::failure::Failure;
 use crate::home::Home;
+use crate::local::read;
 use crate::{terminal, wiring};
 use proto::Action;
 use proto::methods::{Handle, ToolsWhy, WhyInput, WhyOutput, WhyPart};
@@ -17,7 +18,7 @@ use store::memory::Memory;
 /// besides (`external_directory`).
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The tool or the permission, such as `bash` or `edit`
+    /// The tool, the permission or the group of tools, such as `bash`, `edit` or `group:fs`
     #[arg(value_name = "TOOL")]
     tool: String,
     /// What it is wanted for: a command, a path, a name
@@ -26,6 +27,9 @@ pub(crate) struct Args {
     /// The agent that would do it; the default one without it
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
+    /// Explain it for this session, with its own rules and those of its parents
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["agent", "directory"])]
+    session: Option<String>,
     /// What holds in this directory
     #[arg(short = 'C', long = "dir", value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -40,12 +44,17 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if !args.json {
         home.warn();
     }
-    // Of these settings and no session: nothing that is stored is looked at.
-    let nothing = Arc::new(Memory::new(Arc::new(|_| {})));
-    let gateway = wiring::gateway(&home, nothing, Hub::default(), true, None)?;
-    let (tool, pattern, agent) = (args.tool, args.pattern, args.agent);
-    let input = WhyInput { tool, pattern, agent, session: None, cwd: Some(directory) };
-    let answer = block_on(async { Ok(Handle::<ToolsWhy>::handle(&gateway, input).await?) })?;
+    let (tool, pattern, agent, session) = (args.tool, args.pattern, args.agent, args.session);
+    let cwd = session.is_none().then_some(directory);
+    let input = WhyInput { tool, pattern, agent, session, cwd };
+    let answer = if input.session.is_some() {
+        block_on(read::<ToolsWhy>(&home, input))?
+    } else {
+        // Of these settings and no session: nothing that is stored is looked at.
+        let nothing = Arc::new(Memory::new(Arc::new(|_| {})));
+        let gateway = wiring::gateway(&home, nothing, Hub::default(), true, None)?;
+        block_on(async { Ok(Handle::<ToolsWhy>::handle(&gateway, input).await?) })?
+    };
     if args.json {
         terminal::print_json(&answer);
     } else {
@@ -72,9 +81,11 @@ fn line(part: &WhyPart) -> String {
 /// The rule and its place on a line, as far as there is one.
 fn because(part: &WhyPart) -> String {
     let Some(rule) = &part.rule else { return part.reason.clone() };
-    let at = match part.origin.as_ref().map(|origin| (&origin.file, origin.line)) {
-        Some((Some(file), Some(line))) => format!("{file}:{line}"),
-        Some((Some(file), None)) => file.clone(),
+    let at = match part.origin.as_ref().map(|origin| (&origin.file, origin.line, origin.layer.as_str())) {
+        Some((Some(file), Some(line), _)) => format!("{file}:{line}"),
+        Some((Some(file), None, _)) => file.clone(),
+        Some((None, _, "session")) => "a rule of the session".into(),
+        Some((None, _, "parent")) => "a rule of a session above".into(),
         _ => "built in".into(),
     };
     let (said, permission, pattern) = (word(rule.action), &rule.permission, terminal::flat(&rule.pattern));

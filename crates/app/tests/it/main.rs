@@ -23,6 +23,7 @@ mod output;
 mod oversight;
 mod questions;
 mod reads;
+mod rows;
 mod rules;
 mod sandbox;
 mod screen;

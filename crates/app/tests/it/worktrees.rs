@@ -8,7 +8,7 @@ use std::process::Command;
 use testkit::{FakeModel, RepoDir, TempHome};
 
 #[track_caller]
-fn git(dir: &Path, words: &str) -> String {
+pub(crate) fn git(dir: &Path, words: &str) -> String {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(words.split(' ')).current_dir(dir);
     let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();

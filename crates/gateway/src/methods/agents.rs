@@ -32,7 +32,6 @@ fn row(profile: &session::Profile, here: &session::Here) -> AgentRow {
     let origin = origin(format!("agent.{name}.prompt")).or_else(|| origin(format!("agent.{name}")));
     AgentRow {
         color: set.and_then(|agent| agent.color.clone()),
-        options: set.map(|agent| agent.options.clone()).unwrap_or_default(),
         file: origin.map(|origin| origin.file),
         ..profile.row()
     }

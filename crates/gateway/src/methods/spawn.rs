@@ -3,7 +3,8 @@
 use super::agent::{run_id, text};
 use crate::{Gateway, reference};
 use proto::methods::{
-    DeliveryState, Handle, SendInput, SendOutput, SessionsSend, SessionsSpawn, SpawnInput, SpawnMode, SpawnOutput,
+    Delivery, DeliveryState, Handle, SendInput, SendOutput, SendRole, SessionsSend, SessionsSpawn, SpawnInput,
+    SpawnMode, SpawnOutput,
 };
 use proto::{Code, Error, Outcome};
 use session::{NewPrompt, NewSession, Target};
@@ -87,9 +88,14 @@ impl Handle<SessionsSend> for Gateway {
             (None, Some(label)) => Target::Found(Box::new(self.labelled(label, input.agent_id.as_deref()).await?)),
         };
         let run = run_id(input.idempotency_key)?;
-        let prompt = NewPrompt { target: named, text: message, agent: None, model: None, run, steer: false };
-        let posted = self.runtime.prompt(prompt).await?;
         let wait = Duration::from_secs(input.timeout_seconds.unwrap_or(WAIT_SECONDS).min(MOST_SECONDS));
+        let prompt = NewPrompt { target: named, text: message, agent: None, model: None, run, steer: false };
+        let posted = match (input.role, input.delivery) {
+            (SendRole::Assistant, _) => self.runtime.say_for(prompt).await?,
+            (SendRole::User, Delivery::Announce) => self.runtime.prompt_announced(prompt, wait).await?,
+            (SendRole::User, Delivery::Reply | Delivery::None) => self.runtime.prompt(prompt).await?,
+        };
+        let mode = input.delivery;
         let key = posted.session.key.clone();
         let answer = |status: &str, delivery: &str| SendOutput {
             run_id: posted.run.clone(),
@@ -97,7 +103,7 @@ impl Handle<SessionsSend> for Gateway {
             session_key: key.clone(),
             reply: None,
             error: None,
-            delivery: DeliveryState { status: delivery.into(), mode: "reply".into() },
+            delivery: DeliveryState { status: if mode == Delivery::None { "skipped" } else { delivery }.into(), mode },
         };
         if wait.is_zero() {
             return Ok(answer("sent", "pending"));

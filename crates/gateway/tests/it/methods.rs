@@ -338,3 +338,69 @@ fn every_method_has_words_for_what_it_does() {
     }
     assert_eq!(json!(Scope::Read), "read");
 }
+
+#[tokio::test]
+async fn a_message_says_what_follows_it_and_who_says_it() {
+    let world = World::new().await;
+    let session = world.session().await.to_string();
+    let send = |message: &str, delivery, role| SendInput {
+        session_key: Some(session.clone()),
+        message: message.into(),
+        delivery,
+        role,
+        ..SendInput::default()
+    };
+    let history = || async {
+        let input = HistoryInput { session_key: session.clone(), ..HistoryInput::default() };
+        world.client.call::<ChatHistory>(input).await.unwrap().messages
+    };
+    let sent = world.client.call::<SessionsSend>(send("list", Delivery::None, SendRole::User)).await.unwrap();
+    let skipped = DeliveryState { status: "skipped".into(), mode: Delivery::None };
+    assert_eq!((sent.status.as_str(), sent.delivery), ("ok", skipped));
+    let said =
+        world.client.call::<SessionsSend>(send("I like tea.", Delivery::Reply, SendRole::Assistant)).await.unwrap();
+    assert_eq!((said.status.as_str(), said.reply.as_deref()), ("ok", Some("I like tea.")));
+    let messages = history().await;
+    let last = messages.last().unwrap();
+    assert_eq!((last.role, &last.content), (proto::message::Role::Assistant, &json!("I like tea.")));
+    let sent = world.client.call::<SessionsSend>(send("list", Delivery::Announce, SendRole::User)).await.unwrap();
+    let done = DeliveryState { status: "done".into(), mode: Delivery::Announce };
+    assert_eq!((sent.status.as_str(), sent.delivery), ("ok", done));
+    let announces = |message: &proto::message::Message| {
+        message.content.as_str().is_some_and(|text| text.contains("people of your own channel"))
+    };
+    while !history().await.iter().any(announces) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn only_an_administrator_speaks_for_a_session() {
+    let (world, site) = World::tcp().await;
+    let session = world.session().await.to_string();
+    let token = world.token("writer", &[Scope::Read, Scope::Write]);
+    let send = |role: &str| json!({ "sessionKey": session, "message": "list", "role": role }).to_string();
+    let ask = async |token: &str, role: &str| {
+        let bearer = format!("authorization: Bearer {token}");
+        site.ask("POST /rpc/sessions.send", &[&bearer], send(role).as_bytes()).await
+    };
+    assert_eq!(ask(&token, "user").await.status, 200);
+    let refused = ask(&token, "assistant").await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "forbidden_scope"));
+    assert_eq!(ask(&site.token, "assistant").await.status, 200);
+    assert_eq!(ask(&site.token, "system").await.status, 400);
+}
+
+#[tokio::test]
+async fn an_over_long_label_is_an_input_error() {
+    let world = World::new().await;
+    let label = Some("x".repeat(513));
+    let send = SendInput { label: label.clone(), message: "m".into(), ..SendInput::default() };
+    assert_eq!(refused::<SessionsSend>(&world, send).await.code, Code::InvalidInput);
+    let spawn = SpawnInput { label: label.clone(), task: "t".into(), ..SpawnInput::default() };
+    assert_eq!(refused::<SessionsSpawn>(&world, spawn).await.code, Code::InvalidInput);
+    let list = ListInput { label: label.clone(), ..ListInput::default() };
+    assert_eq!(refused::<SessionsList>(&world, list).await.code, Code::InvalidInput);
+    let resolve = Selector { label, ..Selector::default() };
+    assert_eq!(refused::<SessionsResolve>(&world, resolve).await.code, Code::InvalidInput);
+}

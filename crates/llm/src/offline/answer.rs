@@ -24,6 +24,10 @@ const FORMS: &[(&str, &str)] = &[
     ("edit", "edit FILE replace A with B"),
     ("webfetch", "fetch URL"),
     ("task", "ask AGENT to ..."),
+    // What these call is loaded when it is called: it is known by what is shown with it.
+    ("agent", "spawn AGENT [named NAME] to ..."),
+    ("send_message", "send NAME: TEXT"),
+    ("tool_search", "enter a worktree [named NAME]"),
 ];
 
 pub(super) fn write(outcomes: &[Outcome], unclear: &[String], tools: &[&str]) -> String {
@@ -102,8 +106,30 @@ fn tell(outcome: &Outcome) -> String {
         Instruction::Edit { path, .. } => format!("Changed `{path}`. {}", excerpt(&made.output, LONG_LINES)),
         Instruction::Fetch { url } => format!("{url} says:\n{}", excerpt(&made.output, LONG_LINES)),
         Instruction::Task { agent, .. } => relay(agent, made),
+        Instruction::Spawn { agent, label, .. } => {
+            let who = label.as_ref().or(agent.as_ref()).map_or("a session".to_owned(), |who| format!("`{who}`"));
+            format!("Started {who}. Its answer comes as a message.")
+        }
+        Instruction::Send { to, .. } => {
+            let state = field(made, |output| output["receipts"][0]["state"].as_str());
+            format!("Sent to `{to}`: {}.", state.unwrap_or_else(|| excerpt(&made.output, 1)))
+        }
+        Instruction::EnterWorktree { .. } => {
+            let path = field(made, |output| output["worktreePath"].as_str());
+            format!("In the worktree now: {}", path.unwrap_or_else(|| excerpt(&made.output, LINES)))
+        }
+        Instruction::ExitWorktree { .. } => {
+            let told = field(made, |output| output["message"].as_str());
+            told.unwrap_or_else(|| excerpt(&made.output, LINES))
+        }
         Instruction::Call { tool, .. } => format!("`{tool}` returned:\n{}", excerpt(&made.output, LONG_LINES)),
     }
+}
+
+/// A field of a result that is JSON.
+fn field(made: &Made, of: impl for<'v> Fn(&'v serde_json::Value) -> Option<&'v str>) -> Option<String> {
+    let output: serde_json::Value = serde_json::from_str(&made.output).ok()?;
+    of(&output).map(str::to_owned)
 }
 
 fn found(outcome: &Outcome, made: &Made) -> String {
@@ -135,6 +161,10 @@ fn deed(outcome: &Outcome) -> String {
         Instruction::Edit { path, .. } => format!("edit `{path}`"),
         Instruction::Fetch { url } => format!("fetch {url}"),
         Instruction::Task { agent, .. } => format!("ask `{agent}`"),
+        Instruction::Spawn { agent, .. } => format!("start `{}`", agent.as_deref().unwrap_or("a session")),
+        Instruction::Send { to, .. } => format!("write to `{to}`"),
+        Instruction::EnterWorktree { .. } => "enter a worktree".to_owned(),
+        Instruction::ExitWorktree { .. } => "leave the worktree".to_owned(),
         Instruction::Call { tool, .. } => format!("call `{tool}`"),
     }
 }

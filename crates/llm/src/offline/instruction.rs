@@ -15,6 +15,10 @@ pub(super) enum Instruction {
     Edit { path: String, old: String, new: String },
     Fetch { url: String },
     Task { agent: String, prompt: String },
+    Spawn { agent: Option<String>, label: Option<String>, task: String },
+    Send { to: String, text: String },
+    EnterWorktree { name: Option<String> },
+    ExitWorktree { remove: bool },
     Call { tool: String, input: Value },
 }
 
@@ -96,6 +100,8 @@ pub(super) fn parse(prompt: &str) -> Plan {
         let (piece, after) = next_piece(rest);
         match piece {
             Piece::Understood(mut instructions) => plan.instructions.append(&mut instructions),
+            // What the runtime puts around another session's words is no part of them.
+            Piece::Unclear(text) if text.starts_with('<') && text.trim_end().ends_with('>') => {}
             Piece::Unclear(text) if text.chars().any(char::is_alphanumeric) => plan.unclear.push(text.to_owned()),
             Piece::Unclear(_) => {}
         }
@@ -143,6 +149,8 @@ fn takes_all(instructions: Option<&[Instruction]>) -> bool {
                 Instruction::Run { .. }
                     | Instruction::Write { .. }
                     | Instruction::Task { .. }
+                    | Instruction::Spawn { .. }
+                    | Instruction::Send { .. }
                     | Instruction::Edit { .. }
             )
         })
@@ -184,7 +192,12 @@ fn one(text: &str) -> Option<Vec<Instruction>> {
     let text = without_courtesy(text);
     let (verb, rest) = verb(text)?;
     let single = |instruction: Option<Instruction>| instruction.map(|found| vec![found]);
+    if let Some(moves) = worktree(&verb, rest) {
+        return Some(vec![moves]);
+    }
     match verb.as_str() {
+        "spawn" | "start" | "launch" => single(spawn(&verb, rest)),
+        "send" | "message" => single(send(&verb, rest)),
         "read" | "cat" | "open" | "view" | "print" => reads(rest, true),
         "show" | "display" | "what" | "what's" | "which" if asks_for_files(rest) => single(list(rest)),
         "show" | "display" | "summarize" | "summarise" | "explain" | "describe" | "what" | "what's" => {
@@ -492,6 +505,106 @@ fn task(verb: &str, rest: &str) -> Option<Instruction> {
     };
     let prompt = prompt.trim();
     (!prompt.is_empty()).then(|| Instruction::Task { agent: agent.to_owned(), prompt: prompt.to_owned() })
+}
+
+/// `spawn AGENT to ...`, `spawn an agent named NAME to ...`, `start a session as NAME: ...`.
+fn spawn(verb: &str, rest: &str) -> Option<Instruction> {
+    const KINDS: [&str; 4] = ["agent", "subagent", "session", "child"];
+    const NAMING: [&str; 5] = ["named", "called", "as", "labelled", "labeled"];
+    let (mut agent, mut label, mut said_kind) = (None, None, false);
+    let mut rest =
+        ["a new", "another", "an", "a", "the"].iter().find_map(|word| without_prefix(rest, word)).unwrap_or(rest);
+    loop {
+        if let Some(task) = ["to", "that", "for"].iter().find_map(|word| without_prefix(rest, word)) {
+            rest = task;
+            break;
+        }
+        if let Some(task) = rest.strip_prefix(':') {
+            rest = task.trim();
+            break;
+        }
+        let (word, after) = name(rest)?;
+        let is = |words: &[&str]| words.contains(&word.to_lowercase().as_str());
+        if is(&KINDS) {
+            said_kind = true;
+            rest = after;
+        } else if is(&NAMING) && label.is_none() {
+            let (named, after) = name(after)?;
+            label = Some(named.to_owned());
+            rest = after;
+        } else if agent.is_none() && !NOBODY.contains(&word) {
+            agent = Some(word.to_owned());
+            rest = after;
+        } else {
+            return None;
+        }
+    }
+    // `start the server` starts something else.
+    let whole = !rest.is_empty() && (said_kind || verb == "spawn" && agent.is_some());
+    whole.then(|| Instruction::Spawn { agent, label, task: rest.to_owned() })
+}
+
+/// A name at the beginning, in quotes or not, and what follows it.
+fn name(text: &str) -> Option<(&str, &str)> {
+    if let Some((inside, after)) = quoted(text) {
+        return Some((inside, after.trim_start()));
+    }
+    let end = text.find(|c: char| !(c.is_alphanumeric() || "-_@.".contains(c))).unwrap_or(text.len());
+    let (word, after) = text.split_at(end);
+    let word = word.trim_start_matches('@').trim_end_matches('.');
+    (!word.is_empty()).then(|| (word, after.trim_start()))
+}
+
+/// `send "TEXT" to NAME`, `send NAME: TEXT`, `send a message to NAME saying TEXT`, `message NAME: TEXT`.
+fn send(verb: &str, rest: &str) -> Option<Instruction> {
+    let told = |to: &str, text: &str| {
+        let text = quoted(text).filter(|(_, after)| after.trim().is_empty()).map_or(text, |(inside, _)| inside).trim();
+        let whole = !text.is_empty() && !NOBODY.contains(&to.to_lowercase().as_str());
+        whole.then(|| Instruction::Send { to: to.to_owned(), text: text.to_owned() })
+    };
+    let says = |after: &'_ str| -> Option<String> {
+        let by_word = || ["saying", "that says", "with"].iter().find_map(|word| without_prefix(after, word));
+        after.strip_prefix(':').or_else(by_word).map(|text| text.trim().to_owned())
+    };
+    let bare = ["a message", "the message", "mail", "word"].iter().find_map(|words| without_prefix(rest, words));
+    if let Some((to, after)) = bare.and_then(|rest| without_prefix(rest, "to")).and_then(name) {
+        return told(to, &says(after)?);
+    }
+    let rest = bare.unwrap_or(rest);
+    if let Some((text, after)) = quoted(rest) {
+        let (to, _) = name(without_prefix(after.trim_start(), "to")?)?;
+        return told(to, text);
+    }
+    if let Some((to, after)) = name(rest) {
+        if let Some(text) = says(after) {
+            return told(to, &text);
+        }
+        if quoted(after).is_some() || verb == "message" {
+            return told(to, after);
+        }
+    }
+    let (text, to) = rest.rsplit_once(" to ")?;
+    let (to, after) = name(to)?;
+    if after.trim_matches(['.', '!']).is_empty() { told(to, text) } else { None }
+}
+
+/// `enter a worktree named NAME`, `leave the worktree`, `remove the worktree`.
+fn worktree(verb: &str, rest: &str) -> Option<Instruction> {
+    let words = tokens(rest);
+    let at = words.iter().take(5).position(|word| !word.quoted && word.text.eq_ignore_ascii_case("worktree"))?;
+    match verb {
+        "enter" | "create" | "make" | "open" | "use" | "work" | "switch" | "go" | "move" | "new" => {
+            let naming = |word: &&Token| is_filler(&word.text) || word.text == "as";
+            let name = words[at + 1..].iter().find(|word| !naming(word)).map(|word| word.text.clone());
+            Some(Instruction::EnterWorktree { name })
+        }
+        "leave" | "exit" | "quit" => {
+            let removes = |word: &Token| matches!(word.text.to_lowercase().as_str(), "remove" | "delete");
+            Some(Instruction::ExitWorktree { remove: words.iter().any(removes) })
+        }
+        "remove" | "delete" => Some(Instruction::ExitWorktree { remove: true }),
+        _ => None,
+    }
 }
 
 /// `@agent ...`, where the runtime has not acted on the mention itself.

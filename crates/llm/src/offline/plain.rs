@@ -99,7 +99,14 @@ fn pursue(instruction: &Instruction, made: &mut &[Made], tools: &Tools) -> Resul
     }
     let mut ended = None;
     // A tool that is named need not be described: it may be one that is loaded when it is called.
-    let by_name = matches!(instruction, Instruction::Call { .. });
+    let by_name = matches!(
+        instruction,
+        Instruction::Call { .. }
+            | Instruction::Spawn { .. }
+            | Instruction::Send { .. }
+            | Instruction::EnterWorktree { .. }
+            | Instruction::ExitWorktree { .. }
+    );
     for attempt in attempts(instruction, tools) {
         let place = made.iter().position(|call| attempt.is(call, by_name));
         if place.is_none() && !(tools.has(&attempt.tool) || by_name && !tools.0.is_empty()) {
@@ -163,6 +170,21 @@ fn attempts(instruction: &Instruction, tools: &Tools) -> Vec<Attempt> {
         Instruction::Task { agent, prompt } => {
             let title = prompt.split_whitespace().take(6).collect::<Vec<_>>().join(" ");
             one("task", json!({ "description": title, "prompt": prompt, "subagent_type": agent }))
+        }
+        Instruction::Spawn { agent, label, task } => {
+            let mut input = json!({ "task": task });
+            for (field, value) in [("agentId", agent), ("label", label)] {
+                if let Some(value) = value {
+                    input[field] = json!(value);
+                }
+            }
+            one("sessions_spawn", input)
+        }
+        Instruction::Send { to, text } => one("send_message", json!({ "to": to, "message": text })),
+        Instruction::EnterWorktree { name: Some(name) } => one("enter_worktree", json!({ "name": name })),
+        Instruction::EnterWorktree { name: None } => one("enter_worktree", json!({})),
+        Instruction::ExitWorktree { remove } => {
+            one("exit_worktree", json!({ "action": if *remove { "remove" } else { "keep" } }))
         }
         Instruction::Call { tool, input } => one(tool, input.clone()),
     }

@@ -81,6 +81,7 @@ impl Talk {
             messages: self.messages.clone(),
             temperature: None,
             top_p: None,
+            options: serde_json::Map::new(),
         };
         self.offline.stream(request, &mut |_| {}).await
     }
@@ -150,6 +151,12 @@ fn told(instruction: &Instruction) -> String {
         Instruction::Edit { path, old, new } => format!("edit {path}: {old} -> {new}"),
         Instruction::Fetch { url } => format!("fetch {url}"),
         Instruction::Task { agent, prompt } => format!("task {agent}: {prompt}"),
+        Instruction::Spawn { agent, label, task } => {
+            format!("spawn {} {}: {task}", agent.as_deref().unwrap_or("-"), label.as_deref().unwrap_or("-"))
+        }
+        Instruction::Send { to, text } => format!("send {to}: {text}"),
+        Instruction::EnterWorktree { name } => format!("enter {}", name.as_deref().unwrap_or("-")),
+        Instruction::ExitWorktree { remove } => format!("exit {remove}"),
         Instruction::Call { tool, input } => format!("call {tool} {input}"),
     }
 }
@@ -246,6 +253,53 @@ fn delegating_and_calling() {
     check("call x {\n  \"a\": 1\n}\nlist", &[r#"call x {"a":1}"#, "list -"]);
     check("call me later", &["? call me later"]);
     check("fetch https://example.com/a.html", &["fetch https://example.com/a.html"]);
+}
+
+#[test]
+fn starting_writing_and_moving() {
+    check("spawn explore to find where it starts", &["spawn explore -: find where it starts"]);
+    check("spawn explore: read a.txt and list", &["spawn explore -: read a.txt and list"]);
+    check("please spawn a general agent named scout to list src", &["spawn general scout: list src"]);
+    check("spawn general as scout: list src then read a.txt", &["spawn general scout: list src", "read a.txt"]);
+    check("start another session that lists src", &["spawn - -: lists src"]);
+    check("spawn an agent called `the one` to rest", &["spawn - the one: rest"]);
+    check("start the server", &["? start the server"]);
+    check("spawn", &["? spawn"]);
+    for text in [
+        "send scout: go on, and rest",
+        "send \"go on, and rest\" to scout",
+        "send a message to scout: go on, and rest",
+        "send a message to @scout saying go on, and rest",
+        "message scout: go on, and rest",
+        "send go on, and rest to scout.",
+    ] {
+        check(text, &["send scout: go on, and rest"]);
+    }
+    check("send me a postcard", &["? send me a postcard"]);
+    for text in ["enter a worktree named w1", "create a worktree called w1", "use the worktree `w1`"] {
+        check(text, &["enter w1"]);
+    }
+    check("work in a worktree then list", &["enter -", "list -"]);
+    check("leave the worktree", &["exit false"]);
+    check("leave the worktree and remove it", &["exit true"]);
+    check("remove the worktree", &["exit true"]);
+    check("explain the worktree", &["? explain the worktree"]);
+}
+
+#[tokio::test]
+async fn what_is_loaded_when_it_is_called_is_called_by_its_name() {
+    let mut talk = Talk::plain();
+    let played = talk.run("spawn explore named scout to list src then send scout: hurry", |tool, _| match tool {
+        "sessions_spawn" => Ok(r#"{"status":"ok"}"#.into()),
+        _ => Ok(r#"{"status":"ok","receipts":[{"to":"scout","state":"queued"}]}"#.into()),
+    });
+    insta::assert_snapshot!(played.await, @r#"
+    calls: sessions_spawn {"task":"list src","agentId":"explore","label":"scout"}
+    calls: send_message {"to":"scout","message":"hurry"}
+    says: Started `scout`. Its answer comes as a message.
+
+    Sent to `scout`: queued.
+    "#);
 }
 
 #[test]
@@ -516,6 +570,7 @@ async fn usage_is_estimated_and_text_comes_in_deltas() {
         messages: vec![talk.offline.encode(&Message::user("hello"))],
         temperature: None,
         top_p: None,
+        options: serde_json::Map::new(),
     };
     let mut deltas = Vec::new();
     let reply = talk.offline.stream(request, &mut |delta| deltas.push(delta)).await.unwrap();

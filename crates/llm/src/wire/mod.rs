@@ -78,7 +78,15 @@ mod tests {
     fn request(provider: &dyn Provider) -> Request {
         let messages = vec![provider.encode(&Message::user("hi"))];
         let model = Model::new("test", 10_000, 100);
-        Request { model, system: String::new(), tools: Bytes::new(), messages, temperature: None, top_p: None }
+        Request {
+            model,
+            system: String::new(),
+            tools: Bytes::new(),
+            messages,
+            temperature: None,
+            top_p: None,
+            options: serde_json::Map::new(),
+        }
     }
 
     fn base(wire: Wire, fake: &FakeModel) -> String {

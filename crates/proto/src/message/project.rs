@@ -1,6 +1,6 @@
 //! Turns entries into messages: one per input and one per reply, each call with what became of it.
 
-use super::{Message, Part, Role, ToolState};
+use super::{FilePart, Message, Part, Role, ToolState};
 use crate::entry::{CallResult, Compaction, CompactionState, Decision, Finish, Input, On, Reply, ReplyPart, State};
 use crate::letter::InputPart;
 use crate::{CallId, Entry, Stored};
@@ -9,7 +9,20 @@ use std::collections::HashMap;
 
 /// The messages of a stretch of a log, oldest first. A call whose result lies outside the stretch is shown under way.
 pub fn project(entries: &[Stored]) -> Vec<Message> {
-    let mut projection = Projection::default();
+    project_after(&Before::default(), entries)
+}
+
+/// Who was at work where a stretch begins: the agent, and the name it has in its tree.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    pub agent: String,
+    pub name: Option<String>,
+}
+
+/// The same for a stretch that somebody was at work before.
+pub fn project_after(before: &Before, entries: &[Stored]) -> Vec<Message> {
+    let Before { agent, name } = before.clone();
+    let mut projection = Projection { agent, name, ..Projection::default() };
     for stored in entries {
         projection.apply(stored);
     }
@@ -87,6 +100,7 @@ impl Projection {
             role,
             sender: self.name.as_ref().unwrap_or(&self.agent).clone(),
             agent: self.agent.clone(),
+            mode: (role == Role::Assistant && !self.agent.is_empty()).then(|| self.agent.clone()),
             model: String::new(),
             finish: None,
             timestamp: stored.at,
@@ -103,12 +117,18 @@ impl Projection {
 
     fn input(&mut self, stored: &Stored, input: &Input) {
         self.runs_as(input);
-        let parts = input.parts.iter().cloned().map(|part| match part {
-            InputPart::Text { text } => Part::Text { text },
-            InputPart::File { name, mime, data } => Part::File { name, mime, omitted: true, bytes: data.len() },
-            InputPart::Subtask { agent, prompt, description } => Part::Subtask { agent, prompt, description },
-        });
-        let parts = parts.collect();
+        let command = command(input);
+        let mut parts: Vec<Part> = Vec::with_capacity(input.parts.len() + 1);
+        for part in input.parts.iter().cloned() {
+            parts.push(match part {
+                InputPart::Text { text } => Part::Text { text },
+                InputPart::File { name, mime, data } => Part::File(file(name, mime, data.len())),
+                InputPart::Subtask { agent, prompt, description } => {
+                    Part::Subtask { agent, prompt, description, command: command.clone() }
+                }
+            });
+        }
+        parts.extend(mentioned(input).map(|name| Part::Agent { name }));
         let message = self.push(stored, Role::User, parts);
         message.model.clone_from(&input.model);
         message.sender = input.speaker().to_owned();
@@ -122,7 +142,7 @@ impl Projection {
             }
             parts.extend(reply_part(part));
         }
-        parts.push(Part::Step { usage: reply.usage });
+        parts.push(Part::Step { usage: reply.usage, cost: reply.usage.cost_usd });
         let message = self.push(stored, Role::Assistant, parts);
         message.model.clone_from(&reply.model);
         message.finish = Some(finish(reply.finish).into());
@@ -143,7 +163,8 @@ impl Projection {
     }
 
     fn result(&mut self, result: &CallResult) {
-        if let Some(Part::Tool { state, output, .. }) = self.part(&result.call) {
+        if let Some(Part::Tool { state, output, files, .. }) = self.part(&result.call) {
+            *files = result.files.iter().map(|it| file(it.name.clone(), it.mime.clone(), it.data.len())).collect();
             *state = if result.state == State::Ok { ToolState::Completed } else { ToolState::Error };
             *output = Some(result.output.clone());
         }
@@ -162,14 +183,77 @@ fn reply_part(part: &ReplyPart) -> Option<Part> {
         ReplyPart::Reasoning(thought) if thought.text.is_empty() => return None,
         ReplyPart::Reasoning(thought) => Part::Reasoning { text: thought.text.clone() },
         ReplyPart::Block(_) => return None,
-        ReplyPart::Call(call) => Part::Tool {
-            call_id: call.id.clone(),
-            tool: call.tool.clone(),
-            state: if call.decision == Decision::Run { ToolState::Running } else { ToolState::Pending },
-            input: serde_json::from_str(call.given().get()).unwrap_or_default(),
-            output: None,
-        },
+        ReplyPart::Call(call) => {
+            let input = serde_json::from_str(call.given().get()).unwrap_or_default();
+            Part::Tool {
+                call_id: call.id.clone(),
+                tool: call.tool.clone(),
+                state: if call.decision == Decision::Run { ToolState::Running } else { ToolState::Pending },
+                title: title(&input),
+                input,
+                output: None,
+                files: Vec::new(),
+            }
+        }
     })
+}
+
+fn file(filename: String, mime: String, bytes: usize) -> FilePart {
+    FilePart { filename, mime, omitted: true, bytes }
+}
+
+fn said(input: &Input) -> impl Iterator<Item = &str> {
+    input.parts.iter().filter_map(|part| if let InputPart::Text { text } = part { Some(text.as_str()) } else { None })
+}
+
+/// The user's own command that an input was typed as.
+fn command(input: &Input) -> Option<String> {
+    let typed = said(input).next()?.trim_start().strip_prefix('/')?;
+    typed.split_whitespace().next().map(str::to_owned)
+}
+
+/// Agents that the text of an input calls: those that work on it, and the one that took over for it.
+fn mentioned(input: &Input) -> impl Iterator<Item = String> {
+    let subtasks = input.parts.iter().filter_map(|part| match part {
+        InputPart::Subtask { agent, .. } => Some(agent),
+        InputPart::Text { .. } | InputPart::File { .. } => None,
+    });
+    let calls = |agent: &&String| said(input).any(|text| mentions(text, agent));
+    subtasks.chain(std::iter::once(&input.agent)).filter(calls).cloned()
+}
+
+/// Whether a text has `@name` as a word.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    text.match_indices('@').any(|(at, _)| {
+        let word = text[at + 1..].split(|c: char| !is_word(c)).next().unwrap_or_default();
+        word.eq_ignore_ascii_case(name) && !text[..at].ends_with(|c: char| c.is_alphanumeric())
+    })
+}
+
+/// What of a call's input tells most: the first of these that it has.
+const TITLES: [&str; 12] = [
+    "description",
+    "title",
+    "command",
+    "filePath",
+    "file_path",
+    "path",
+    "pattern",
+    "url",
+    "query",
+    "to",
+    "label",
+    "sessionKey",
+];
+
+/// Characters of a title.
+const LONGEST_TITLE: usize = 80;
+
+pub(super) fn title(input: &Value) -> Option<String> {
+    let text = TITLES.iter().find_map(|name| input.get(name)?.as_str().filter(|text| !text.trim().is_empty()))?;
+    let line = text.trim().lines().next().unwrap_or_default();
+    Some(line.chars().take(LONGEST_TITLE).collect())
 }
 
 fn finish(finish: Finish) -> &'static str {
@@ -184,20 +268,29 @@ fn finish(finish: Finish) -> &'static str {
 
 /// The text alone, or blocks when there is more. A tool's block names the part that has its input and output.
 pub(super) fn content(parts: &[Part]) -> Value {
-    if parts.iter().all(|part| matches!(part, Part::Text { .. } | Part::Step { .. })) {
+    if parts.iter().all(|part| matches!(part, Part::Text { .. } | Part::Agent { .. } | Part::Step { .. })) {
         return Value::String(text(parts));
     }
-    parts.iter().filter_map(block).collect()
+    parts.iter().flat_map(blocks).collect()
 }
 
-fn block(part: &Part) -> Option<Value> {
+fn blocks(part: &Part) -> Vec<Value> {
     match part {
-        Part::Step { .. } => None,
-        Part::Tool { call_id, tool, state, .. } => {
-            Some(json!({"type": "tool", "callId": call_id, "tool": tool, "state": state}))
+        Part::Step { .. } | Part::Agent { .. } => Vec::new(),
+        Part::File(file) => vec![shown(file)],
+        Part::Tool { call_id, tool, state, files, .. } => {
+            let call = json!({"type": "tool", "callId": call_id, "tool": tool, "state": state});
+            std::iter::once(call).chain(files.iter().map(shown)).collect()
         }
-        other => serde_json::to_value(other).ok(),
+        other => serde_json::to_value(other).into_iter().collect(),
     }
+}
+
+/// A file as a block: an image says that it is one.
+pub(super) fn shown(file: &FilePart) -> Value {
+    let mut block = json!(file);
+    block["type"] = json!(if file.mime.starts_with("image/") { "image" } else { "file" });
+    block
 }
 
 /// What was said. A mention that stands alone reads as it was typed.
@@ -279,6 +372,39 @@ mod tests {
             "description": "the tests"}]})]));
         assert_eq!(text(&messages[0].parts), "@explore the tests");
         assert_eq!(messages[0].content[0]["type"], "subtask");
+    }
+
+    #[test]
+    fn messages_have_the_fields_of_the_contract() {
+        let entries = log(&[
+            json!({"type": "input", "letter": "l", "run": "l", "agent": "build", "model": "p/m", "parts": [
+                {"type": "text", "text": "ask @Explore, not me@general"},
+                {"type": "file", "name": "a.png", "mime": "image/png", "data": "aaaa"},
+                {"type": "subtask", "agent": "explore", "prompt": "ask", "description": "ask"}]}),
+            json!({"type": "input", "letter": "m", "run": "m", "agent": "plan", "model": "p/m", "parts": [
+                {"type": "text", "text": " /tidy src"},
+                {"type": "subtask", "agent": "general", "prompt": "tidy src", "description": "tidy"}]}),
+            json!({"type": "reply", "step": 1, "finish": "tool-calls", "model": "p/m",
+                "usage": {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0, "costUsd": 0.5}, "parts": [
+                {"type": "call", "id": "call_1", "tool": "read", "input": {"filePath": "a.png"}, "decision": "run"}]}),
+            json!({"type": "result", "call": "call_1", "state": "ok", "output": "", "ms": 1,
+                "files": [{"name": "a.png", "mime": "image/png", "data": "aaaa"}]}),
+        ]);
+        let messages = json!(project(&entries));
+        let parts = |n: usize| messages[n]["parts"].as_array().unwrap().clone();
+        let file = json!({"filename": "a.png", "mime": "image/png", "omitted": true, "bytes": 4});
+        let mut part = file.clone();
+        part["type"] = json!("file");
+        assert_eq!(parts(0)[1], part);
+        assert_eq!(parts(0)[3], json!({"type": "agent", "name": "explore"}));
+        assert_eq!((parts(0).len(), &messages[0]["mode"]), (4, &Value::Null));
+        assert_eq!(messages[0]["content"][1]["type"], "image");
+        assert_eq!((&parts(1)[1]["command"], parts(1).len()), (&json!("tidy"), 2));
+        assert_eq!((&messages[2]["mode"], &messages[2]["agent"]), (&json!("plan"), &json!("plan")));
+        assert_eq!((&parts(2)[0]["title"], &parts(2)[0]["files"][0]), (&json!("a.png"), &file));
+        assert_eq!(parts(2)[1]["cost"], json!(0.5));
+        let later = project_after(&Before { agent: "plan".into(), name: None }, &entries[2..]);
+        assert_eq!((later[0].agent.as_str(), later[0].mode.as_deref()), ("plan", Some("plan")));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Makes messages fit for a reader (S5): tools stripped, long texts cut, the whole below a size.
 
-use super::project::{content, text};
+use super::project::{content, shown, text};
 use super::{Message, Part, Role};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The most bytes of JSON that one page of messages may have.
 pub const MAX_BYTES: usize = 80 * 1024;
@@ -29,8 +29,8 @@ pub fn readable(mut message: Message, include_tools: bool) -> Option<(Message, b
     let mut shortened = false;
     if !include_tools {
         let said = cut(text(&message.parts), &mut shortened);
+        message.content = with_files(said, &message.parts);
         message.parts.clear();
-        message.content = Value::String(said);
         return (!is_blank(&message.content)).then_some((message, shortened));
     }
     message.parts.retain(|part| !matches!(part, Part::Step { .. }));
@@ -43,6 +43,17 @@ pub fn readable(mut message: Message, include_tools: bool) -> Option<(Message, b
     };
     let left = !message.parts.is_empty() && !is_blank(&message.content);
     left.then_some((message, shortened))
+}
+
+/// What was said; in blocks where there is something to look at as well.
+fn with_files(said: String, parts: &[Part]) -> Value {
+    let files = parts.iter().filter_map(|part| if let Part::File(file) = part { Some(shown(file)) } else { None });
+    let files: Vec<Value> = files.collect();
+    if files.is_empty() {
+        return Value::String(said);
+    }
+    let said = (!said.trim().is_empty()).then(|| json!({ "type": "text", "text": said }));
+    said.into_iter().chain(files).collect()
 }
 
 /// Drops the oldest until the rest fits; a last one that does not fit alone gives way to a placeholder.
@@ -87,7 +98,7 @@ fn shorten(part: &mut Part, shortened: &mut bool) {
             output.as_mut().map(&mut cut_in);
             each_string(input, &mut cut_in);
         }
-        Part::File { .. } | Part::Compaction { .. } | Part::Step { .. } => {}
+        Part::File(_) | Part::Agent { .. } | Part::Compaction { .. } | Part::Step { .. } => {}
     }
 }
 
@@ -123,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn said(seq: u64, said: &str) -> Message {
-        message(seq, vec![Part::Text { text: said.into() }, Part::Step { usage: Usage::default() }])
+        message(seq, vec![Part::Text { text: said.into() }, Part::Step { usage: Usage::default(), cost: 0.0 }])
     }
 
     fn message(seq: u64, parts: Vec<Part>) -> Message {
@@ -134,6 +145,7 @@ mod tests {
             sender: "build".into(),
             agent: "build".into(),
             model: "p/m".into(),
+            mode: None,
             finish: None,
             timestamp: 1,
             content: content(&parts),
@@ -149,6 +161,8 @@ mod tests {
             state: ToolState::Completed,
             input,
             output: Some(output.into()),
+            title: None,
+            files: Vec::new(),
         }
     }
 
@@ -174,9 +188,34 @@ mod tests {
     }
 
     #[test]
+    fn images_are_shown_as_images_without_what_they_hold() {
+        let image = || super::super::FilePart {
+            filename: "a.png".into(),
+            mime: "image/png".into(),
+            omitted: true,
+            bytes: 1024,
+        };
+        let block = json!({"type": "image", "filename": "a.png", "mime": "image/png", "omitted": true, "bytes": 1024});
+        let looked = || vec![Part::Text { text: "look".into() }, Part::File(image())];
+        for include_tools in [false, true] {
+            let (read, _) = readable(message(1, looked()), include_tools).unwrap();
+            assert_eq!(read.content, json!([{"type": "text", "text": "look"}, block]));
+            let (read, _) = readable(message(1, vec![Part::File(image())]), include_tools).unwrap();
+            assert_eq!(read.content, json!([block]), "an image alone is a message");
+        }
+        let mut read = tool("what the file shows");
+        if let Part::Tool { files, .. } = &mut read {
+            files.push(image());
+        }
+        let (read, _) = readable(message(1, vec![read]), true).unwrap();
+        assert_eq!(read.content[1], block);
+    }
+
+    #[test]
     fn costs_are_not_shown() {
         let (message, _) = readable(said(1, "x"), true).unwrap();
-        assert!(!serde_json::to_string(&message).unwrap().contains("usage"));
+        let text = serde_json::to_string(&message).unwrap();
+        assert!(!text.contains("usage") && !text.contains("cost"), "{text}");
     }
 
     #[test]

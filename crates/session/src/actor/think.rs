@@ -68,6 +68,7 @@ impl Actor {
             messages: if tools == Tools::Offered { transcript.messages() } else { transcript.with(CONCLUDE) },
             temperature: self.role.profile.temperature,
             top_p: self.role.profile.top_p,
+            options: self.role.profile.options.clone(),
         };
         let provider = mind.provider.clone();
         if let Err(wait) = provider.pace(&request) {

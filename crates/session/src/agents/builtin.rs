@@ -165,6 +165,8 @@ fn profile(builtin: &Builtin, user_rules: &[Rule]) -> Profile {
         worktree: false,
         permission_mode: None,
         color: None,
+        options: serde_json::Map::new(),
+        welcome_message: None,
         steps: None,
         rules: all,
         tools: Vec::new(),

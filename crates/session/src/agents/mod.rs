@@ -32,6 +32,10 @@ pub struct Profile {
     pub color: Option<String>,
     /// Model calls a run may make.
     pub steps: Option<u32>,
+    /// Fields for each request to its model, by the names of the provider's API.
+    pub options: serde_json::Map<String, serde_json::Value>,
+    /// What a client shows to whoever begins to talk with it.
+    pub welcome_message: Option<String>,
     /// Defaults, the user's global rules, the agent's own, the user's for this agent: in that order.
     pub rules: Vec<Rule>,
     /// Narrows the tools it is shown: the last entry that matches a name decides. Not inherited by children.
@@ -93,6 +97,8 @@ impl Profile {
             native: self.native,
             hidden: self.hidden,
             steps: self.steps,
+            options: self.options.clone(),
+            welcome_message: self.welcome_message.clone(),
             temperature: self.temperature,
             top_p: self.top_p,
             color: self.color.clone(),
@@ -246,6 +252,8 @@ fn configured(mut base: Profile, agent: &config::Agent) -> Profile {
     base.worktree |= agent.worktree;
     base.permission_mode = agent.permission_mode.and_then(rules::mode::Mode::parse).or(base.permission_mode);
     base.color = agent.color.clone().or(base.color);
+    base.options.extend(agent.options.clone());
+    base.welcome_message = agent.welcome_message.clone().or(base.welcome_message);
     base.isolated = agent.isolated.or(base.isolated);
     base.held = agent.held;
     let names = |(name, wanted): &(String, bool)| {
@@ -288,7 +296,10 @@ fn default_of(
             }
         };
     }
-    let first_custom = config.keys().map(String::as_str);
+    // In the order of the settings, which is not that of the names.
+    let mut custom: Vec<(&String, &config::Agent)> = config.iter().collect();
+    custom.sort_by_key(|(_, agent)| agent.order);
+    let first_custom = custom.into_iter().map(|(name, _)| name.as_str());
     ["build"]
         .into_iter()
         .chain(first_custom)

@@ -1,6 +1,6 @@
 //! A page of a session's messages (S5). Reads the log from the page's end backwards, and no further than it has to.
 
-use proto::message::{self, History, Message};
+use proto::message::{self, Before, History, Message};
 use proto::methods::HistoryInput;
 use proto::{Entry, Error, Stored};
 use store::{Session, Span, Store};
@@ -15,6 +15,9 @@ const CHUNK: usize = 256;
 
 /// Entries looked at for one page. A longer stretch without a word ends the page early; the next one goes on there.
 const MAX_SCAN: usize = 20_000;
+
+/// Reads for the agent of a page that begins in the middle of a turn.
+const MAX_LOOKS: usize = 8;
 
 /// Reads for one page, of at most [`store::PAGE_BYTES`] or one entry each.
 const MAX_READS: usize = 80;
@@ -33,7 +36,32 @@ pub(super) async fn page(
         Some(after) => forwards(store, session, after, input, limit, &counts).await?,
         None => backwards(store, session, input, limit, &counts).await?,
     };
-    Ok(finish(session, input, read, limit, redact))
+    let by = before(store, session, &read, &counts).await?;
+    Ok(finish(session, input, (read, &by), limit, redact))
+}
+
+/// Who was at work where a stretch begins. A stretch that begins with an input says so itself; of others the entry is
+/// looked for that says it, no further back than a few reads.
+async fn before(store: &dyn Store, session: &Session, read: &Read, counts: &Counts<'_>) -> Result<Before, Error> {
+    let begins = read.entries.first().filter(|first| !matches!(first.entry, Entry::Input(_)));
+    let Some(mut before) = begins.map(|first| first.seq) else { return Ok(Before::default()) };
+    let name = session.name.clone();
+    for _ in 0..MAX_LOOKS {
+        let chunk = store.entries(&session.id, Span::Before { seq: before, limit: CHUNK }).await?;
+        let said = |stored: &Stored| match &stored.entry {
+            Entry::Input(input) => Some(input.agent.clone()),
+            Entry::Switch(switch) => switch.agent.clone(),
+            _ => None,
+        };
+        if let Some(agent) = chunk.iter().rev().filter(|stored| counts(stored)).find_map(said) {
+            return Ok(Before { agent, name });
+        }
+        match chunk.first() {
+            Some(first) if first.seq > 1 => before = first.seq,
+            _ => break,
+        }
+    }
+    Ok(Before { agent: session.agent.clone(), name })
 }
 
 /// Blanks secrets; true when there were some.
@@ -122,7 +150,13 @@ async fn add_results(store: &dyn Store, session: &Session, entries: &mut Vec<Sto
     Ok(())
 }
 
-fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, redact: &Redact<'_>) -> History {
+fn finish(
+    session: &Session,
+    input: &HistoryInput,
+    (read, by): (Read, &Before),
+    limit: usize,
+    redact: &Redact<'_>,
+) -> History {
     let (mut content_truncated, mut content_redacted) = (false, false);
     let mut show = |mut message: Message| {
         // First: a secret that a cut goes through must not be half left.
@@ -131,7 +165,7 @@ fn finish(session: &Session, input: &HistoryInput, read: Read, limit: usize, red
         content_truncated |= shortened;
         Some(message)
     };
-    let projected = message::project(&read.entries);
+    let projected = message::project_after(by, &read.entries);
     let mut older = read.older;
     // Looking for secrets is most of the work, so only what is on the page is looked at.
     let messages: Vec<Message> = if read.newest_first {

@@ -73,6 +73,10 @@ impl Directory<'_> {
             Some(reference) => Some(self.seen(reference, Act::List).await?.id),
             None => None,
         };
+        if input.label.as_ref().is_some_and(|label| label.chars().count() > proto::key::LONGEST_LABEL) {
+            let most = proto::key::LONGEST_LABEL;
+            return Err(Error::invalid(format!("no label has more than {most} characters")));
+        }
         let ago = |minutes: u32| now() - Millis::from(minutes.max(1)) * 60_000;
         Ok(Query {
             limit,

@@ -32,6 +32,20 @@ pub(super) fn begin(run: &RunId, own: &Session, target: &Session, message: &Mess
     }
 }
 
+/// After a person's message: nobody talks it over with the receiver, and it tells its channel.
+pub(crate) fn announced(run: &RunId, target: &Session, text: &str, wait: Duration) -> Conversation {
+    let message = Message {
+        key: None,
+        label: None,
+        agent: None,
+        text: text.to_owned(),
+        wait,
+        delivery: tools::doors::Delivery::Announce,
+        spoken: false,
+    };
+    begin(run, target, target, &message, 0)
+}
+
 /// The letter that follows a leg whose answer is `text`, if one does; `hops` sessions came before its receiver.
 pub(crate) fn next(leg: &Conversation, by: &Session, hops: u32, outcome: Outcome, text: &str) -> Option<Post> {
     let text = text.trim();

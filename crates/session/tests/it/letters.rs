@@ -464,3 +464,26 @@ async fn a_message_goes_to_a_name_or_to_the_end_of_an_id() {
     let senders: Vec<&str> = messages.iter().filter_map(|message| message["sender"].as_str()).collect();
     assert_eq!(senders, ["parent", "writer", "parent", "writer", "parent", "writer"], "{messages:?}");
 }
+
+#[tokio::test]
+async fn a_page_that_begins_in_the_middle_of_a_turn_says_which_agent_answered() {
+    let world = World::new(|received| match step(received) {
+        0 => Reply::calls([("list", json!({}))]),
+        _ => Reply::text("done"),
+    })
+    .await;
+    let posted = world.prompt("@plan look around").await;
+    world.end(&posted.run).await;
+    let page = |after: Option<u64>, before: Option<u64>, limit: u32| {
+        let (session_key, limit) = (posted.session.id.to_string(), Some(limit));
+        proto::methods::HistoryInput { session_key, limit, include_tools: true, before, after }
+    };
+    let directory = world.rt.directory();
+    let all = directory.history(&page(None, None, 50)).await.unwrap().messages;
+    assert_eq!(all.len(), 3);
+    for input in [page(Some(all[0].seq), None, 50), page(Some(all[1].seq), None, 1), page(None, None, 1)] {
+        let messages = directory.history(&input).await.unwrap().messages;
+        assert!(!messages.is_empty());
+        assert!(messages.iter().all(|message| message.agent == "plan" && message.mode.as_deref() == Some("plan")));
+    }
+}

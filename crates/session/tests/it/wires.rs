@@ -424,3 +424,19 @@ async fn a_forks_first_request_begins_with_its_parents_bytes_on_every_wire() {
         );
     }
 }
+
+#[tokio::test]
+async fn options_of_an_agent_are_fields_of_its_requests_on_every_wire() {
+    for wire in Wire::ALL {
+        let options = json!({ "seed": 7, "metadata": { "team": "blue" }, "model": "other", "stream": false });
+        let options = options.as_object().unwrap().clone();
+        let agent = config::Agent { options, ..config::Agent::default() };
+        let agents = std::collections::BTreeMap::from([("build".to_owned(), agent)]);
+        let world = World::with(config::Limits::default(), agents, |_| Reply::text("done")).await;
+        let posted = prompt(&world, wire, "hi", Vec::new()).await;
+        assert_eq!(world.end(&posted.run).await.outcome, Some(Outcome::Ok), "{wire:?}");
+        let body = world.fake.requests()[0].body();
+        assert_eq!((&body["seed"], &body["metadata"]["team"]), (&json!(7), &json!("blue")), "{wire:?}: {body}");
+        assert_eq!((&body["model"], &body["stream"]), (&json!("m1"), &json!(true)), "{wire:?}: {body}");
+    }
+}

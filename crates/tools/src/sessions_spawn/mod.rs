@@ -123,7 +123,7 @@ fn strange(names: &[String]) -> Vec<String> {
         .map(|name| name.trim())
         .filter(|name| !stands(name))
         .take(NAMED)
-        .map(|name| cut_line(name, 64).into())
+        .map(|name| cut_line(name, 64))
         .collect()
 }
 

@@ -6,7 +6,7 @@
 use super::marks;
 use crate::wire::body::Pieces;
 use crate::wire::files::{self, Shown};
-use crate::wire::json::{arguments, json};
+use crate::wire::json::{arguments, json, with_options};
 use crate::{FileRef, Message, Reasoning, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use proto::entry::Block;
@@ -109,7 +109,7 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Bytes {
 /// The whole request. The history is referred to, not copied, and comes last: all before it is the same in every step.
 pub(super) fn request(request: &Request) -> Pieces {
     let mut pieces = Pieces::with_capacity(2 * request.messages.len() + 9);
-    let options = json(&Options::new(request));
+    let options = with_options(&Options::new(request), &request.options);
     pieces.push(options.slice(..options.len() - 1));
     if !request.tools.is_empty() {
         pieces.push(Bytes::from_static(b",\"tools\":"));

@@ -2,7 +2,7 @@
 
 use crate::wire::body::Pieces;
 use crate::wire::files::{self, Shown};
-use crate::wire::json::{arguments, json};
+use crate::wire::json::{arguments, json, with_options};
 use crate::{CallRef, Effort, FileRef, Message, Request, ResultRef, Said, ToolSpec};
 use bytes::Bytes;
 use serde::Serialize;
@@ -97,7 +97,7 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Bytes {
 /// The whole request. The history is referred to, not copied, and comes last: all before it is the same in every step.
 pub(super) fn request(request: &Request, limit: LimitName) -> Pieces {
     let mut pieces = Pieces::with_capacity(2 * request.messages.len() + 7);
-    let options = json(&Options::new(request, limit));
+    let options = with_options(&Options::new(request, limit), &request.options);
     pieces.push(options.slice(..options.len() - 1));
     if !request.tools.is_empty() {
         pieces.push(Bytes::from_static(b",\"tools\":"));
@@ -257,7 +257,15 @@ mod tests {
 
     fn sample(messages: Vec<Bytes>, tools: Bytes) -> Request {
         let model = Model::new("m", 1000, 50);
-        Request { model, system: "be brief".into(), tools, messages, temperature: Some(0.5), top_p: None }
+        Request {
+            model,
+            system: "be brief".into(),
+            tools,
+            messages,
+            temperature: Some(0.5),
+            top_p: None,
+            options: serde_json::Map::new(),
+        }
     }
 
     fn sent(request: &Request, limit: LimitName) -> Value {

@@ -190,7 +190,15 @@ fn provider(base_url: String) -> OpenAiChat {
 fn request(provider: &dyn Provider, prompt: &str) -> Request {
     let model = Model::new("test", 10_000, 100);
     let messages = vec![provider.encode(&Message::user(prompt))];
-    Request { model, system: "be brief".into(), tools: Bytes::new(), messages, temperature: None, top_p: None }
+    Request {
+        model,
+        system: "be brief".into(),
+        tools: Bytes::new(),
+        messages,
+        temperature: None,
+        top_p: None,
+        options: serde_json::Map::new(),
+    }
 }
 
 async fn ask(provider: &OpenAiChat) -> Result<Reply, Error> {

@@ -212,7 +212,15 @@ fn request(model: Model, messages: Vec<Bytes>) -> Request {
         deferred: false,
     };
     let tools = encode::tools(&[spec]);
-    Request { model, system: "be brief".into(), tools, messages, temperature: Some(0.5), top_p: None }
+    Request {
+        model,
+        system: "be brief".into(),
+        tools,
+        messages,
+        temperature: Some(0.5),
+        top_p: None,
+        options: serde_json::Map::new(),
+    }
 }
 
 fn sent(request: &Request) -> String {
