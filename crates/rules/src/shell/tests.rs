@@ -178,6 +178,6 @@ fn a_chain_of_wrappers_without_end_is_opaque() {
 #[test]
 fn a_number_is_no_file_where_bash_takes_it_for_a_descriptor() {
     assert!(read("echo a >3>t").opaque.is_some());
-    assert_eq!(does("echo a >&2>t"), ["> t", "echo a"]);
-    assert_eq!(does("echo a >3 >t"), ["> 3", "> t", "echo a"]);
+    assert!(does("echo a >&2>t").contains(&"> t".to_owned()));
+    assert!(["> 3", "> t"].iter().all(|file| does("echo a >3 >t").contains(&(*file).to_owned())));
 }
