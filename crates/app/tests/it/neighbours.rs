@@ -56,6 +56,12 @@ impl House {
         child.wait().unwrap();
     }
 
+    /// As a person would, until it is gone.
+    fn stop(&mut self) {
+        self.convoke(&["stop"]).code(0);
+        self.gateway.take().expect("it runs").wait().unwrap();
+    }
+
     pub(crate) fn convoke(&self, args: &[&str]) -> Done {
         Done::of(self.command(args).output().expect("the binary runs"))
     }
@@ -148,7 +154,7 @@ fn sessions_of_two_gateways_write_to_each_other_while_one_restarts() {
     here.hears(&writer, "cats and dogs");
 
     // An answer waits for a gateway that has left, though nothing is at its address.
-    here.convoke(&["stop"]).code(0);
+    here.stop();
     let (_, sent) = there.call("send_message", &json!({"to": back, "message": "and hail"}));
     assert_eq!(sent["receipts"][0]["state"], json!("queued"), "{sent}");
     here.serve(&["--no-tcp"]);
@@ -170,6 +176,9 @@ fn sessions_of_two_gateways_write_to_each_other_while_one_restarts() {
     assert_eq!((&answered["state"], &answered["outgoing"]), (&json!("delivered"), &Value::Null), "{answered}");
     let waiting = here.convoke(&["mail", "list", "--state", "queued"]).code(0).stdout;
     assert!(waiting.contains("are you there?") && waiting.contains("uds:"), "{waiting}");
+    // Whichever of the two is killed.
+    here.kill();
+    here.serve(&["--no-tcp"]);
     there.serve(&["--no-tcp"]);
     assert_eq!(there.hears(&desk, "are you there?"), 1);
 }
@@ -405,7 +414,7 @@ fn a_held_message_expires_in_time_when_the_date_is_set_back() {
     let held = || here.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();
     let (before, id) = (held()["count"].clone(), held()["messages"][0]["id"].as_str().unwrap().to_owned());
     assert_eq!(before, json!(2));
-    here.convoke(&["stop"]).code(0);
+    here.stop();
     crate::set_back(&here.home, 25);
     // Without a gateway as well as with one.
     let list = here.convoke(&["mail", "list", "--state", "held", "--json"]).code(0).json();

@@ -210,7 +210,8 @@ impl Inner {
     /// A message from a session of another gateway, as its door lets it in.
     pub(crate) async fn arrive(&self, arriving: Arriving) -> Result<(MailReceipt, store::Mail), Error> {
         let Arriving { message, from, policy } = arriving;
-        if let Some(socket) = &message.socket
+        // A path means something on this machine alone.
+        if let (Inbound::Near(_), Some(socket)) = (policy, &message.socket)
             && self.courier.is_own(Path::new(socket)).await
         {
             let why = "this message came from the gateway that it goes to";

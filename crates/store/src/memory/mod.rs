@@ -327,8 +327,11 @@ impl Store for Memory {
 
     async fn owes_news(&self) -> Result<bool, Error> {
         self.read(|state| {
-            let open =
-                |row: &state::RunRow| row.run.report.is_some() && row.run.ended.is_none() && row.alias_of.is_none();
+            let there = |id: &SessionId| state.sessions.get(id).is_some_and(|row| !row.session.archived);
+            let open = |row: &state::RunRow| {
+                let run = &row.run;
+                run.report.is_some() && run.ended.is_none() && row.alias_of.is_none() && there(&run.session)
+            };
             Ok(state.runs.rows().values().any(open))
         })
     }

@@ -479,7 +479,8 @@ pub(super) fn awaits_news(connection: &Connection, id: &SessionId) -> Result<boo
 }
 
 pub(super) fn owes_news(connection: &Connection) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM runs WHERE report_to IS NOT NULL AND ended IS NULL AND +alias_of IS NULL)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM runs r CROSS JOIN sessions s ON s.n = r.session
+         WHERE r.report_to IS NOT NULL AND r.ended IS NULL AND r.alias_of IS NULL AND s.archived = 0)";
     Ok(prepare(connection, sql)?.query_row([], |row| row.get(0))?)
 }
 
