@@ -54,9 +54,7 @@ impl Courier for Post {
         if socket == self.own {
             return true;
         }
-        let file = async |path: &Path| {
-            self.glance(path, |path| std::fs::metadata(path)).await.map(|meta| (meta.dev(), meta.ino()))
-        };
+        let file = async |path: &Path| self.glance(path, std::fs::metadata).await.map(|meta| (meta.dev(), meta.ino()));
         let named = file(socket).await;
         named.is_some() && named == file(&self.own).await
     }
@@ -104,7 +102,7 @@ impl Post {
             let why = format!("`{}` is not an absolute path", socket.display());
             return Err(never(Error::invalid(why).hint(self.who_is_near().await)));
         }
-        if let Err(why) = is_ours(socket, self.glance(socket, |path| std::fs::symlink_metadata(path)).await) {
+        if let Err(why) = is_ours(socket, self.glance(socket, std::fs::symlink_metadata).await) {
             // A socket that is not there may be on its way back; for whoever writes first, it is a dead address.
             let missing = why.code == Code::NotFound;
             let error = if missing { why.hint(self.who_is_near().await) } else { why };
