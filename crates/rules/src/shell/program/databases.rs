@@ -25,9 +25,26 @@ pub(super) fn sqlite(rest: &[Word]) -> Result<(), Opaque> {
     Ok(())
 }
 
+/// What a client does itself, at the beginning of a statement.
+const OWN: &[&str] = &["edit", "pager", "source", "system", "tee"];
+
+/// Options of `psql` without a value; behind them in a bundle, `o` and `L` name a file or a pipe.
+const FLAGS: &str = "aAbeEHlnqsStwWxXz01";
+
 /// `psql -c` and `mysql -e`, with nothing in it but SQL.
 pub(super) fn client(rest: &[Word]) -> Result<(), Opaque> {
-    let odd = |word: &Word| word.open || word.glob || word.text.contains('\\') || word.text.contains("system");
+    let odd = |word: &Word| word.open || word.glob || word.text.contains('\\') || runs(&word.text);
     let told = |word: &Word| word.text.starts_with('-') && word.text.ends_with(['c', 'e']) || word.text == "--version";
     if rest.iter().any(odd) || !rest.iter().any(told) { Err("a database that runs commands") } else { Ok(()) }
+}
+
+fn runs(word: &str) -> bool {
+    let text = word.to_ascii_lowercase();
+    let own = |statement: &str| OWN.contains(&statement.split_whitespace().next().unwrap_or_default());
+    let writes = word
+        .strip_prefix('-')
+        .is_some_and(|bundle| bundle.trim_start_matches(|c| FLAGS.contains(c)).starts_with(['o', 'L']));
+    let named = ["--output", "--log-file", "--pager", "--tee"].iter().any(|option| super::options::is(option, word));
+    // `copy … to program`.
+    text.contains("system") || text.contains("program") || text.split([';', '\n']).any(own) || writes || named
 }

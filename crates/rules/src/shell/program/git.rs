@@ -213,10 +213,7 @@ pub(super) fn check(rest: &[Word]) -> Result<(), Opaque> {
     let said = |words: &[&str]| rest.iter().any(|word| words.contains(&word.text.as_str()));
     let short = |letter: &str| rest.iter().any(|word| is(letter, &word.text));
     let runs = match name {
-        "config" => {
-            !said(&["--get", "--get-all", "--list", "-l", "list", "get", "--get-regexp"])
-                || said(&["--edit", "-e", "edit", "set"])
-        }
+        "config" => !only_reads(rest),
         "bisect" => said(&["run", "view", "visualize"]),
         "submodule" => said(&["foreach", "update", "add"]),
         "rebase" => short("-x") || short("-i"),
@@ -236,6 +233,52 @@ pub(super) fn check(rest: &[Word]) -> Result<(), Opaque> {
         word.text.split_once("::").is_some_and(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric()))
     };
     if rest.iter().any(helper) { Err("an address that runs something") } else { Ok(()) }
+}
+
+/// Options of `git config` that say what is read and how, some with a value as the next word.
+const CONFIG: &[&str] = &[
+    "--bool",
+    "--bool-or-int",
+    "--bool-or-str",
+    "--expiry-date",
+    "--global",
+    "--includes",
+    "--int",
+    "--local",
+    "--name-only",
+    "--no-includes",
+    "--null",
+    "--path",
+    "--show-origin",
+    "--show-scope",
+    "--system",
+    "--worktree",
+    "-z",
+];
+const CONFIG_VALUED: &[&str] = &["--file", "--type", "-f"];
+
+/// Whether `git config` changes nothing for sure. Options end with the first word that is none: what follows a name is
+/// what it is set to, whatever it looks like.
+fn only_reads(rest: &[Word]) -> bool {
+    let (mut at, mut asks) = (0, false);
+    while let Some(text) = rest.get(at).map(|word| word.text.as_str()).filter(|text| text.starts_with('-')) {
+        let valued = CONFIG_VALUED.contains(&text);
+        let read = matches!(text, "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l");
+        let together = text.starts_with("--file=") || text.starts_with("--type=");
+        if !(valued || read || together || CONFIG.contains(&text)) {
+            return false;
+        }
+        asks |= read;
+        at += if valued { 2 } else { 1 };
+    }
+    let operands = rest.get(at..).unwrap_or_default();
+    match operands.first().map(|word| word.text.as_str()) {
+        _ if asks => true,
+        Some("get" | "list") => at == 0,
+        // A name alone is looked up.
+        Some(name) => operands.len() == 1 && name.contains('.') && !operands[0].glob,
+        None => false,
+    }
 }
 
 /// What the options of some subcommands mean elsewhere.

@@ -91,11 +91,19 @@ pub(super) fn check(harmless: &[&str], rest: &[Word]) -> Result<(), Opaque> {
             continue;
         }
         let runs = text.starts_with('-')
-            || matches!(text, "debug" | "eval" | "exec" | "inspect" | "repl" | "x")
+            || matches!(text, "CMD" | "debug" | "eval" | "exec" | "inspect" | "repl" | "x")
             || super::is_device(text);
         return if runs { Err("a program in another language") } else { Ok(()) };
     }
     if rest.is_empty() { Err("a program in another language") } else { Ok(()) }
+}
+
+/// The module of `python -m` and its words: the command it stands for.
+pub(super) fn as_module<'w>(name: &str, rest: &'w [Word]) -> Option<&'w [Word]> {
+    let harmless = find(name).filter(|harmless| harmless.contains(&"-m"))?;
+    let options = rest.iter().take_while(|word| word.text != "-m" && harmless.contains(&word.text.as_str())).count();
+    let inner = rest.get(options + 1..).filter(|_| rest[options].text == "-m")?;
+    inner.first().is_some_and(|word| !word.open && !word.glob).then_some(inner)
 }
 
 /// A module is a program in a file, unless it takes another one; `coverage run -m` is followed by one more.

@@ -11,6 +11,7 @@ const LAUNCHERS: &[(&str, &[&str])] = &[
     ("conda", &["run"]),
     ("devbox", &["run"]),
     ("direnv", &["exec"]),
+    ("meson", &["devenv"]),
     ("mise", &["exec", "x"]),
     ("nix", &["develop", "run", "shell"]),
     ("npm", &["exec", "x"]),
@@ -22,6 +23,7 @@ const LAUNCHERS: &[(&str, &[&str])] = &[
     ("rtx", &["exec", "x"]),
     ("rustup", &["run"]),
     ("rye", &["run"]),
+    ("tox", &["exec"]),
     ("uv", &["run"]),
     ("yarn", &["dlx", "exec", "node"]),
 ];

@@ -37,6 +37,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "bpftrace",
     "bwrap",
     "capsh",
+    "cgdb",
     "choom",
     "chpst",
     "chroot",
@@ -64,6 +65,8 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "ftp",
     "fzf",
     "gdb",
+    "gdb-multiarch",
+    "gdbserver",
     "gimp",
     "gvim",
     "hash",
@@ -101,6 +104,8 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "rlwrap",
     "rpmbuild",
     "rr",
+    "rust-gdb",
+    "rust-lldb",
     "run-parts",
     "runcon",
     "runuser",
@@ -145,8 +150,32 @@ const ALWAYS_OPAQUE: &[&str] = &[
 
 /// Looked at by name in [`Reader::program`].
 const NAMED: &[&str] = &[
-    "awk", "coverage", "fd", "fdfind", "find", "gawk", "gfind", "git", "gsed", "less", "man", "mariadb", "mawk",
-    "more", "mosh", "most", "mysql", "nano", "nawk", "psql", "scp", "sed", "sqlite3", "ssh", "tee",
+    "awk",
+    "coverage",
+    "fd",
+    "fdfind",
+    "find",
+    "gawk",
+    "gfind",
+    "git",
+    "gsed",
+    "less",
+    "man",
+    "mariadb",
+    "mawk",
+    "more",
+    "mosh",
+    "most",
+    "mysql",
+    "nano",
+    "nawk",
+    "psql",
+    "scp",
+    "sed",
+    "sqlcipher",
+    "sqlite3",
+    "ssh",
+    "tee",
 ];
 
 impl Reader<'_> {
@@ -168,7 +197,9 @@ impl Reader<'_> {
             return self.shell(name, rest);
         }
         if let Some(harmless) = interpreters::find(name) {
-            return interpreters::check(harmless, rest);
+            interpreters::check(harmless, rest)?;
+            let module = interpreters::as_module(name, rest);
+            return module.map_or(Ok(()), |inner| self.deeper(|reader| reader.program(inner)));
         }
         if compilers::is_one(name) {
             compilers::check(rest)?;
@@ -178,7 +209,7 @@ impl Reader<'_> {
             "find" | "gfind" | "fd" | "fdfind" => self.find(name, rest),
             "awk" | "gawk" | "mawk" | "nawk" => awk::check(rest),
             "sed" | "gsed" => self.sed(rest),
-            "sqlite3" => databases::sqlite(rest),
+            "sqlcipher" | "sqlite3" => databases::sqlite(rest),
             "mariadb" | "mysql" | "psql" => databases::client(rest),
             "gh" if rest.first().is_some_and(|word| matches!(word.text.as_str(), "alias" | "extension")) => {
                 Err("it runs what it is told")

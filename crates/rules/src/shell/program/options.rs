@@ -3,7 +3,8 @@
 use super::super::read::Opaque;
 use super::super::word::Word;
 
-/// A letter stands for a short option, also within a bundle; a long one may be cut short.
+/// A letter stands for a short option, also within a bundle; a long one may be cut short. What follows a `*` may stand
+/// anywhere in a word.
 pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("7z", &["-o", "-w"]),
     ("ack", &["--pager"]),
@@ -12,9 +13,10 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("apt", &["-o", "--option", "-c", "--config-file"]),
     ("apt-get", &["-o", "--option", "-c", "--config-file"]),
     ("bat", &["--pager"]),
-    ("cargo", &["--config", "-Z", "linker=", "-Clinker"]),
+    ("cargo", &["--config", "-Z", "*linker=", "*link-arg"]),
     ("cmake", &["-E", "-P"]),
     ("cpio", &["--rsh-command"]),
+    ("ctest", &["--build-and-test", "--build-makeprogram", "--test-command"]),
     ("ctags", &["--options", "--filter"]),
     (
         "curl",
@@ -41,11 +43,11 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("devbox", &["shell"]),
     ("diff3", &["--diff-program"]),
     ("docker", &["--privileged", "-v", "--volume", "--mount"]),
-    ("dpkg", &["--pre-invoke", "--post-invoke"]),
+    ("dpkg", &["--pre-invoke", "--post-invoke", "--status-logger"]),
     ("flatpak", &["--command"]),
     ("gcc", &["-o"]),
     ("gem", &["-e", "--editor"]),
-    ("go", &["-exec", "-toolexec", "-overlay", "-vettool"]),
+    ("go", &["-exec", "-toolexec", "-overlay", "-vettool", "*extld", "*extar"]),
     ("gpg", &["--photo-viewer", "--exec-path", "-o", "--output"]),
     ("hg", &["--config"]),
     ("install", &["--strip-program"]),
@@ -55,13 +57,29 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("latex", LATEX),
     ("logger", &["-f"]),
     ("jobs", &["-x"]),
+    ("just", &["-c", "--chooser", "--command", "--shell", "--shell-arg"]),
     ("make", MAKE),
     ("gmake", MAKE),
     ("mvn", &["exec:exec"]),
     ("nc", &["-c", "-e"]),
     ("ncat", &["-c", "-e", "--exec", "--sh-exec", "--lua-exec"]),
     ("nix", &["-c", "--command", "develop", "shell"]),
-    ("npm", &["--script-shell", "--node-options", "-c", "--call", "script-shell", "scripts."]),
+    (
+        "npm",
+        &[
+            "--browser",
+            "--editor",
+            "--git",
+            "--shell",
+            "--viewer",
+            "--script-shell",
+            "--node-options",
+            "-c",
+            "--call",
+            "script-shell",
+            "scripts.",
+        ],
+    ),
     ("npx", &["-c", "--call"]),
     ("nmap", &["--script", "-o"]),
     ("openssl", &["-engine", "-out", "-provider"]),
@@ -72,10 +90,13 @@ pub(super) const TRAPS: &[(&str, &[&str])] = &[
     ("pnpm", &["-c", "--shell-mode"]),
     ("poetry", &["shell"]),
     ("prove", &["-e", "--exec", "-P", "-M", "--source", "--harness"]),
+    ("protoc", &["--plugin"]),
+    ("pylint", &["--init-hook", "--load-plugins"]),
+    ("rake", &["-e", "-E", "-p", "--execute", "--execute-continue", "--execute-print"]),
     ("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
     ("rpm", &["-E", "--eval", "-D", "--define", "--pipe"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
-    ("rustc", &["linker=", "-Clinker"]),
+    ("rustc", &["*linker=", "*link-arg"]),
     ("sdiff", &["--diff-program", "-o"]),
     ("shuf", &["-o", "--output"]),
     ("sort", &["-o", "--output", "--compress-program", "-T", "--temporary-directory"]),
@@ -122,7 +143,7 @@ const TAR: &[&str] = &[
 const LATEX: &[&str] = &["-shell-escape", "-enable-write18", "\\"];
 
 /// A makefile may come from the input.
-const MAKE: &[&str] = &["--eval", "-E", "SHELL=", ".SHELLFLAGS=", "MAKEFLAGS=", "-", "-f-", "--file", "--makefile"];
+const MAKE: &[&str] = &["--eval", "-E", "SHELL=", ".SHELLFLAGS=", "MAKEFLAGS=", "-", "--file", "--makefile"];
 
 /// Refuses a command with one of these options, or with words nobody knows: any of them might be one.
 pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), Opaque> {
@@ -141,15 +162,25 @@ pub(super) fn has_trap(name: &str, traps: &[&str], rest: &[Word]) -> Result<(), 
     if name.ends_with("make") && rest.iter().any(|word| word.text.contains(['$', '`', '!', ';', '|', '&'])) {
         return Err("something to run in a variable of a makefile");
     }
-    if rest.iter().any(|word| super::is_device(&word.text) && word.text != "/dev/null") {
+    if rest.iter().any(|word| is_input(name, &word.text)) {
         return Err("something from the input");
     }
     let said = |word: &Word| traps.iter().any(|trap| is(trap, &word.text));
     if rest.iter().any(said) { Err("an option that runs something or writes a file") } else { Ok(()) }
 }
 
+/// A device, also behind the letters of options: `-sf/dev/stdin`, and `-sf-` for a makefile from the input.
+fn is_input(name: &str, word: &str) -> bool {
+    let short = word.starts_with('-') && !word.starts_with("--");
+    let behind = if short { word.find('/').map_or("", |at| &word[at..]) } else { word };
+    super::is_device(behind) && behind != "/dev/null" || short && name.ends_with("make") && word.ends_with("f-")
+}
+
 /// Whether a word gives this option.
 pub(super) fn is(option: &str, word: &str) -> bool {
+    if let Some(part) = option.strip_prefix('*') {
+        return word.contains(part);
+    }
     if let Some(long) = option.strip_prefix("--") {
         let Some(said) = word.strip_prefix("--") else { return false };
         let said = said.split('=').next().unwrap_or_default();

@@ -6,7 +6,7 @@
 
 use super::super::read::Opaque;
 use super::super::word::{ITEM, Word};
-use super::{base, interpreters, launchers, shells, wrappers};
+use super::{base, compilers, interpreters, launchers, shells, wrappers};
 
 /// Words among which a command may begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -630,7 +630,7 @@ pub(in super::super) fn inside(words: &[Word]) -> Vec<Inside> {
     let rest = &words[1..];
     if is_set(&words[0]) {
         let sets = words.iter().take_while(|word| is_set(word));
-        return sets.flat_map(|word| value(word).map(set).unwrap_or_default()).collect();
+        return sets.flat_map(set).collect();
     }
     let Some(name) = super::known(&words[0].text) else { return anywhere(rest) };
     // Through one launcher: a line may have any number of them.
@@ -639,13 +639,20 @@ pub(in super::super) fn inside(words: &[Word]) -> Vec<Inside> {
     {
         return std::iter::once(one(inner.to_vec())).chain(inside(inner)).collect();
     }
+    // Through one module.
+    if let Some(inner) = interpreters::as_module(name, rest)
+        && super::known(&inner[0].text).is_none_or(|name| interpreters::find(name).is_none())
+    {
+        return inside(inner);
+    }
     match name {
         // A copy of a program does what the program does.
         "cp" | "install" | "ln" | "mv" => {
             rest.iter().filter(|word| is_program(word)).map(|word| one(vec![word.clone()])).collect()
         }
         "ssh" => rest.iter().flat_map(|word| script(&word.text, &[])).chain(anywhere(rest)).collect(),
-        _ if TARGETS.contains(&name) || wrappers::find(name).is_some() => values(rest),
+        _ if TARGETS.contains(&name) => values(rest).into_iter().chain(programs(rest)).collect(),
+        _ if wrappers::find(name).is_some() => values(rest),
         _ if SUBCOMMANDS.contains(&name) => match names_from(name, rest) {
             Some(at) => exempt(name, &rest[at..]),
             None => anywhere(rest.get(1..).unwrap_or_default()),
@@ -664,7 +671,14 @@ fn anywhere(rest: &[Word]) -> Vec<Inside> {
 
 /// Of words that are names of targets: what variables and options are set to.
 fn values(rest: &[Word]) -> Vec<Inside> {
-    rest.iter().filter_map(value).flat_map(set).collect()
+    rest.iter().flat_map(set).collect()
+}
+
+/// Of any words: what stands behind an option that names a program.
+fn programs(rest: &[Word]) -> Vec<Inside> {
+    let names_program =
+        |at: usize| rest[at].text.starts_with("--") && !rest[at].text.contains('=') && names_program(&rest[at].text);
+    (1..rest.len()).filter(|at| names_program(at - 1)).flat_map(|at| script(&rest[at].text, &rest[at + 1..])).collect()
 }
 
 /// Of words that are names: what an option is set to, if it looks like a program or like a command line.
@@ -675,14 +689,17 @@ fn exempt(name: &str, rest: &[Word]) -> Vec<Inside> {
             found.extend(anywhere(&rest[at + 1..]));
             break;
         }
+        if is_set(word) && is_tool(word) && !ELSEWHERE.contains(&name) {
+            found.extend(set(word));
+            continue;
+        }
         let before = at.checked_sub(1).map(|at| rest[at].text.as_str()).filter(|text| text.starts_with('-'));
         let (option, text) = match word.text.split_once('=').filter(|_| word.text.starts_with('-')) {
             Some((option, text)) => (Some(option), text),
             None => (before, word.text.as_str()),
         };
         let Some(option) = option.filter(|option| !option.contains('=') && !TEXTS.contains(option)) else { continue };
-        let names_program = option.starts_with("--") && PROGRAMS.iter().any(|part| option.contains(part));
-        if names_program || text.contains(char::is_whitespace) {
+        if option.starts_with("--") && names_program(option) || text.contains(char::is_whitespace) {
             found.extend(script(text, &rest[at + 1..]));
         }
     }
@@ -698,9 +715,36 @@ fn held(word: &Word, behind: &[Word]) -> Vec<Inside> {
     }
 }
 
-/// What a variable is set to: nobody knows what is put behind it.
-fn set(text: &str) -> Vec<Inside> {
-    script(text, &[Word::hole(ITEM)])
+/// What a variable or an option is set to: nobody knows what is put behind it. A variable that names a tool may name one
+/// that runs the next word.
+fn set(word: &Word) -> Vec<Inside> {
+    let Some(text) = value(word) else { return Vec::new() };
+    let mut found = script(text, &[Word::hole(ITEM)]);
+    let takes_words = |name: &str| [WORDS, TARGETS, SUBCOMMANDS].iter().any(|list| list.contains(&name));
+    if is_set(word) && is_tool(word) {
+        for inside in &mut found {
+            inside.anywhere |= !super::known(&inside.words[0].text).is_some_and(takes_words);
+        }
+    }
+    found
+}
+
+/// Variables of build tools that name a program.
+const TOOLS: &[&str] = &[
+    "AR", "AS", "CC", "CPP", "CXX", "FC", "F77", "INSTALL", "LD", "LEX", "MAKE", "NM", "OBJCOPY", "RANLIB", "STRIP",
+    "YACC",
+];
+
+/// Whether a variable names a program: `CC`, `HOSTCC`, `TEST_RUNNER`, `CC_x86_64`.
+fn is_tool(word: &Word) -> bool {
+    let name = word.text.split('=').next().unwrap_or_default().trim_end_matches('+');
+    let part = |part: &str| TOOLS.contains(&part) || part.ends_with("CC") || names_program(&part.to_ascii_lowercase());
+    name.split('_').any(part)
+}
+
+/// Whether the name of an option or of a variable says that a program follows.
+fn names_program(name: &str) -> bool {
+    PROGRAMS.iter().any(|part| name.contains(part))
 }
 
 /// `value` of `NAME=value`, of `--option=value` and of `-Xvalue`, if that can be a command.
@@ -728,16 +772,27 @@ fn script(text: &str, behind: &[Word]) -> Vec<Inside> {
             |word: &&str| !word.contains('=') && !matches!(*word, "!" | "then" | "do" | "else" | "if" | "while");
         let mut words: Vec<Word> = part.split_whitespace().skip_while(|word| !plain(word)).map(Word::known).collect();
         let first = words.first()?;
-        let runs = super::known(&first.text).is_some_and(|name| {
-            wrappers::find(name).is_some() || launchers::is_one(name) || shells::NAMES.contains(&name)
-        });
+        let anywhere = first.text.starts_with('-') || super::known(&first.text).is_some_and(runs_others);
+        if at < last && anywhere {
+            words.push(Word::hole(ITEM));
+        }
         if at == last {
             words.extend(behind.iter().take(MOST_BEHIND).cloned());
             words.extend((behind.len() > MOST_BEHIND).then(|| Word::hole(ITEM)));
         }
-        Some(Inside { words, anywhere: runs })
+        Some(Inside { words, anywhere })
     });
     commands.collect()
+}
+
+/// Whether a program runs one of its words, wherever that stands.
+fn runs_others(name: &str) -> bool {
+    super::ALWAYS_OPAQUE.contains(&name)
+        || wrappers::find(name).is_some()
+        || launchers::is_one(name)
+        || shells::NAMES.contains(&name)
+        || interpreters::find(name).is_some()
+        || compilers::is_one(name)
 }
 
 fn one(words: Vec<Word>) -> Inside {
@@ -761,7 +816,8 @@ fn names_from(name: &str, rest: &[Word]) -> Option<usize> {
         tries += 1;
         if RUN.contains(&text) || tries > 2 || !option && !NOUNS.contains(&name) || word.open {
             // `cargo run` and `npm run` hand their words to a program of the project.
-            return (OWN.contains(&name) && text == "run").then_some(at + 1);
+            // `bun run` also runs programs that are none.
+            return (OWN.contains(&name) && name != "bun" && text == "run").then_some(at + 1);
         }
         option = false;
     }

@@ -42,6 +42,10 @@ const NAMES: &[&str] = &[
     "LC_ALL",
     "LC_CTYPE",
     "LESSCLOSE",
+    "LESSEDIT",
+    "LESSKEY",
+    "LESSKEYIN",
+    "LESSKEY_CONTENT",
     "LESSOPEN",
     "MAKEFILES",
     "MAKEFLAGS",
@@ -72,8 +76,12 @@ const NAMES: &[&str] = &[
     "SVN_SSH",
     "TAR_OPTIONS",
     "VISUAL",
+    "UNZIP",
+    "UNZIPOPT",
     "XDG_CONFIG_HOME",
     "ZDOTDIR",
+    "ZIP",
+    "ZIPOPT",
 ];
 
 /// Of those above, what is set every day and runs nothing.
@@ -107,13 +115,15 @@ pub(super) fn redirects(name: &str, value: Option<&str>) -> bool {
             let value = value.to_ascii_lowercase();
             !matches!(value.as_str(), "" | "c" | "posix") && !value.ends_with("utf-8") && !value.ends_with("utf8")
         }
+        // A command of the pager begins with `+`.
+        Some(value) if matches!(name, "LESS" | "MORE") => value.contains(['+', '!', '*']),
         Some(value) if name == "NODE_OPTIONS" => {
             !value.starts_with("--max-old-space-size=") || value.contains([' ', '*'])
         }
         // Flags are set every day, but some of them name a program.
-        _ if name == "GOFLAGS" || name.ends_with("RUSTFLAGS") => {
-            value.is_none_or(|value| ["exec", "linker", "*"].iter().any(|part| value.contains(part)))
-        }
+        _ if name == "GOFLAGS" || name.ends_with("RUSTFLAGS") => value.is_none_or(|value| {
+            ["exec", "linker", "extld", "wrapper", "specs", "plugin", "*"].iter().any(|part| value.contains(part))
+        }),
         _ => NAMES.contains(&name) || chosen(END) || BEGIN.iter().any(|begin| name.starts_with(begin)),
     }
 }
