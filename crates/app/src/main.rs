@@ -21,6 +21,7 @@ mod waiting;
 mod wiring;
 
 use clap::Parser;
+use show::text::shown;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -39,7 +40,15 @@ fn main() -> ExitCode {
             terminal::end_unless(said.print().and_then(|()| std::io::stdout().flush()));
             return ExitCode::SUCCESS;
         }
-        Err(said) => said.exit(),
+        Err(said) => {
+            // It repeats arguments as they are, and those may have come from anywhere.
+            let plain = said.render().to_string();
+            if shown(&plain) == plain {
+                said.exit();
+            }
+            terminal::say(plain.trim_end());
+            return ExitCode::from(failure::UNUSABLE);
+        }
     };
     match cli.run() {
         Ok(code) => ExitCode::from(code),

@@ -96,6 +96,24 @@ fn foreign_text_never_steers_a_terminal() {
 }
 
 #[test]
+fn arguments_that_are_not_understood_never_steer_a_terminal() {
+    let world = World::bare();
+    let option = format!("--{FOREIGN}");
+    for args in [
+        &[FOREIGN][..],
+        &["run", &option],
+        &["run", "--permission-mode", FOREIGN, "x"],
+        &["token", "add", "x", "--scope", FOREIGN],
+        &["ps", FOREIGN],
+    ] {
+        let seen = at_terminal(&world, args);
+        is_harmless(&args.join(" "), &seen);
+        assert!(seen.contains("error:") && seen.contains("\\u{202e}H"), "shown, not dropped: {seen}");
+        assert_eq!(world.convoke(args).code, Some(2), "{args:?}");
+    }
+}
+
+#[test]
 fn an_answer_that_goes_to_a_file_is_left_as_it_is() {
     let world = World::new();
     world.model.push(Reply::text(FOREIGN));
