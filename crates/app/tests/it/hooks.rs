@@ -80,3 +80,14 @@ fn hooks_of_a_repository_run_once_it_is_trusted_and_only_there() {
     world.convoke(["run", "-C", elsewhere.path().to_str().unwrap(), "hello"]).code(0);
     assert!(!elsewhere.path().join("greeted").exists());
 }
+
+#[test]
+fn a_hook_in_python_takes_no_module_out_of_the_directory_of_the_session() {
+    let world = world(json!({ "tool.before": "python3 -c 'import json,sys; json.load(sys.stdin)'" }));
+    let mark = world.home.path().join("mark");
+    let module = format!("open({:?}, 'w')\ndef load(file): pass\n", mark.display().to_string());
+    std::fs::write(world.repo.path().join("json.py"), module).unwrap();
+    let done = world.convoke(["run", "read Cargo.toml"]).code(0);
+    assert!(done.stdout.contains("[package]") && !done.stderr.contains("failed"), "{done:?}");
+    assert!(!mark.exists(), "the hook ran a file of the session's directory");
+}

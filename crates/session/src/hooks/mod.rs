@@ -171,6 +171,14 @@ impl Racks {
     }
 }
 
+/// What hooks find in their environment. Python would take modules out of the directory it is started in, and that is the
+/// session's: what an agent writes there must not become a part of the user's hook.
+fn environment(env: &[(String, String)]) -> Vec<(String, String)> {
+    const SAFE: &str = "PYTHONSAFEPATH";
+    let missing = env.iter().all(|(name, _)| name != SAFE);
+    env.iter().cloned().chain(missing.then(|| (SAFE.into(), "1".into()))).collect()
+}
+
 /// What hangs in one place.
 pub(crate) struct Hooks {
     settings: config::Hooks,
@@ -246,7 +254,7 @@ impl Hooks {
             return Answer::Nothing;
         }
         hung.note(|record| record.runs += 1);
-        let env = self.processes.env().to_vec();
+        let env = environment(self.processes.env());
         let command = Command {
             program: shell(&env).into(),
             args: vec!["-c".into(), hung.hook.command.clone()],
