@@ -394,7 +394,7 @@ fn agents_are_read_from_files_of_three_programs() {
 fn what_an_agent_file_of_claude_code_asks_for_is_done_or_said() {
     let world = World::new();
     let file = |name: &str, keys: &str| {
-        world.write(&format!(".claude/agents/{name}.md"), &format!("---\ndescription: x\n{keys}\n---\nhi"));
+        world.write(format!(".claude/agents/{name}.md"), &format!("---\ndescription: x\n{keys}\n---\nhi"));
     };
     file("alone", "isolation: worktree\npermissionMode: acceptEdits\nbackground: true\ncolor: blue\nmodel: inherit");
     file("odd", "isolation: remote\npermissionMode: bypassPermissions\nbackground: false\nmodel: gpt");
