@@ -37,12 +37,11 @@ impl Runtime {
     /// What would be decided, by which rule, and where that rule stands.
     pub async fn why(&self, input: &WhyInput) -> Result<WhyOutput, Error> {
         let (session, agent, cwd) = (input.session.as_deref(), input.agent.as_deref(), input.cwd.as_deref());
-        let (row, role) = self.role(Whom { session, agent, cwd }).await?;
+        let (_, role) = self.role(Whom { session, agent, cwd }).await?;
         let kept = self.settings().always().into_iter().filter(|kept| kept.project == role.inside().worktree);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
         let (inside, env) = (role.inside(), self.inner().processes.env());
-        let above = Grant::read(&row.policy).ancestors.len();
-        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env, above };
+        let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env };
         if let Some(group) = tools::groups::permissions(&input.tool) {
             return Ok(inquiry.group(&input.tool, &group, input.pattern.trim()));
         }
@@ -95,8 +94,6 @@ struct Inquiry<'a> {
     inside: Inside<'a>,
     /// What commands find in their environment.
     env: &'a [(String, String)],
-    /// How many sessions are above the one that is asked about.
-    above: usize,
 }
 
 impl Inquiry<'_> {
@@ -231,7 +228,7 @@ impl Inquiry<'_> {
             },
             None => {
                 let layer = match verdict.source {
-                    Source::Ancestor(index) if index < self.above => "parent",
+                    Source::Ancestor(index) if index < self.role.above => "parent",
                     Source::Set(_) if !self.role.profile.rules.contains(rule) => "session",
                     _ => Layer::Builtin.name(),
                 };

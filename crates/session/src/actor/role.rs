@@ -22,6 +22,8 @@ pub(crate) struct Role {
     pub(crate) profile: Profile,
     pub(crate) policy: Arc<Policy>,
     pub(crate) mode: Mode,
+    /// How many sessions are above it: the first ancestors of the policy are theirs.
+    pub(crate) above: usize,
     /// Held to what it starts (S3).
     pub(crate) sandboxed: bool,
     /// How far its commands reach.
@@ -104,6 +106,7 @@ impl Role {
             toolbox,
             private,
             outputs,
+            above: grant.ancestors.len(),
             apart: grant.apart,
             hooks,
             identity: grant.identity,
