@@ -268,6 +268,7 @@ fn no_file_of_a_git_directory_makes_git_read_or_wait_without_end() {
             assert!(done.current_dir(repo).output().unwrap().status.success(), "{words:?}");
         };
         write(repo, "a.txt", "x");
+        git(&["init", "--quiet"]);
         git(&["add", "--all"]);
         git(&["commit", "--quiet", "--allow-empty", "--message", "x"]);
         prepare(&repo.join(".git"));

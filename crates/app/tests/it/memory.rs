@@ -1,4 +1,4 @@
-//! Memory: what large prompts took is given back.
+//! Memory: what large prompts took is given back, and what a repository holds does not become far more than it is.
 
 use crate::World;
 use serde_json::{Value, json};
@@ -10,8 +10,12 @@ use testkit::{FakeModel, Gate, Reply};
 
 /// What a process holds, in MiB.
 fn resident(pid: rustix::process::Pid) -> u64 {
+    of_status(pid, "VmRSS:")
+}
+
+fn of_status(pid: rustix::process::Pid, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
@@ -80,4 +84,24 @@ fn a_session_at_work_does_not_hold_the_messages_that_wait_for_it() {
         assert!(Instant::now() < end, "the gateway holds {held} MiB, and {before} MiB before");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn lists_of_ignored_files_take_up_no_more_memory_than_they_have() {
+    let search = ("glob", json!({ "pattern": "**/*.txt" }));
+    let model = FakeModel::scripted(move |received| match received.step() {
+        0 => Reply::calls(vec![search.clone(); 4]),
+        _ => Reply::text("done"),
+    });
+    let world = World::with(model);
+    for n in 0..32 {
+        let folder = world.repo.path().join(format!("d{n}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let lines: String = (0..60).map(|line| format!("**/{}{line}\n", "[!a-c]*".repeat(580))).collect();
+        std::fs::write(folder.join(".gitignore"), lines).unwrap();
+        std::fs::write(folder.join("x.txt"), "x").unwrap();
+    }
+    world.convoke(["run", "look around"]).code(0);
+    let most = of_status(world.gateway_pid(), "VmHWM:");
+    assert!(most < 250, "{most} MiB for 8 MiB of lists");
 }
