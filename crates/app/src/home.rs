@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, cannot};
 use crate::settings::{load_at, odd};
-use crate::{names, organisation, terminal};
+use crate::{names, organisation, providers, terminal};
 use config::{Environment, Loaded, Paths};
 use sha2::{Digest, Sha256};
 use std::os::unix::fs::MetadataExt;
@@ -51,11 +51,22 @@ impl Home {
     /// Of everything that makes a gateway what it is: the program, its settings and its environment.
     pub(crate) fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
-        for part in [VERSION, &program_identity(), &self.env.fingerprint(), &self.loaded.text_hash] {
+        for part in
+            [VERSION, &program_identity(), &self.env.fingerprint(|name| self.matters(name)), &self.loaded.text_hash]
+        {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
         hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether a gateway would do something else with another value of this variable.
+    fn matters(&self, name: &str) -> bool {
+        let is_named = |known: &String| match known.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => known == name,
+        };
+        tools::process::is_listed(name) || providers::reads(name) || self.loaded.variables.iter().any(is_named)
     }
 
     /// Whether somebody asked for no colours.

@@ -41,6 +41,12 @@ pub(crate) fn check_addresses(env: &Environment, loaded: &Loaded) -> Result<(), 
     Ok(())
 }
 
+/// Whether a provider is found or asked by this variable.
+pub(crate) fn reads(variable: &str) -> bool {
+    let of = |vendor: &Vendor| vendor.keys.contains(&variable) || vendor.base_env == Some(variable);
+    VENDORS.iter().any(of) || matches!(variable, "OLLAMA_HOST" | "LLAMA_ARG_PORT")
+}
+
 pub(crate) fn models(paths: &Paths, env: &Environment, loaded: &Loaded) -> Result<Models, Error> {
     let catalogue = Arc::new(catalogue(paths)?);
     let providers = setups(env, loaded).into_iter().map(|(name, setup)| {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::hash::Hasher;
+use crate::section::called_like_a_key;
 
 /// A snapshot of the environment's variables. Those that are not Unicode are left out; values are never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -32,10 +33,12 @@ impl Environment {
         self.filled("HOME").map(PathBuf::from).filter(|home| home.is_absolute())
     }
 
-    /// A hash over everything that could change what a gateway does. Two shells of one user agree on it.
-    pub fn fingerprint(&self) -> String {
+    /// A hash over everything that could change what a gateway does: the variables that are read here, those called
+    /// like a key, and those that others say matter. Two shells of one user agree on it.
+    pub fn fingerprint(&self, matters: impl Fn(&str) -> bool) -> String {
         let mut hasher = Hasher::default();
-        for (name, value) in self.iter().filter(|(name, _)| !is_volatile(name)) {
+        let matters = |name: &str| is_read(name) || (!is_volatile(name) && (called_like_a_key(name) || matters(name)));
+        for (name, value) in self.iter().filter(|(name, _)| matters(name)) {
             hasher.add(name.as_bytes());
             hasher.add(value.as_bytes());
         }
@@ -60,6 +63,11 @@ impl fmt::Debug for Environment {
     }
 }
 
+/// Variables that say where a home is, and all of ours.
+fn is_read(name: &str) -> bool {
+    matches!(name, "HOME" | "XDG_CONFIG_HOME" | "XDG_STATE_HOME" | "XDG_RUNTIME_DIR") || name.starts_with("CONVOKE_")
+}
+
 /// Variables that say where a command was typed and not how it should behave.
 const VOLATILE: &[&str] = &[
     // How much memory a gateway keeps, not what it does: it is set for itself.
@@ -81,6 +89,8 @@ const VOLATILE: &[&str] = &[
     "WAYLAND_DISPLAY",
     "DESKTOP_STARTUP_ID",
     "XDG_ACTIVATION_TOKEN",
+    "STARSHIP_SESSION_KEY",
+    "XAUTHORITY",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
     "SYSTEMD_EXEC_PID",
@@ -102,13 +112,19 @@ mod tests {
     use super::*;
 
     fn fingerprint(variables: &[(&str, &str)]) -> String {
-        variables.iter().copied().collect::<Environment>().fingerprint()
+        variables.iter().copied().collect::<Environment>().fingerprint(|name| matches!(name, "PATH" | "A" | "B"))
     }
 
     #[test]
     fn two_terminals_of_one_user_have_one_fingerprint() {
         let one = fingerprint(&[("PATH", "/bin"), ("PWD", "/a"), ("TERM", "xterm"), ("SSH_TTY", "1"), ("SHLVL", "1")]);
-        let two = fingerprint(&[("PATH", "/bin"), ("PWD", "/b"), ("TMUX_PANE", "%1"), ("CARGO_PKG_NAME", "x")]);
+        let two = fingerprint(&[
+            ("PATH", "/bin"),
+            ("PWD", "/b"),
+            ("TMUX_PANE", "%1"),
+            ("CARGO_PKG_NAME", "x"),
+            ("LS_COLORS", "y"),
+        ]);
         assert_eq!(one, two);
         assert_eq!(one.len(), 64);
     }

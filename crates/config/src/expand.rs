@@ -53,6 +53,11 @@ struct Written {
     secret: bool,
 }
 
+/// Variables that a text names.
+pub(crate) fn variables(text: &str) -> impl Iterator<Item = &str> {
+    text.split(ENV).skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
 impl Expander<'_> {
     pub(crate) fn expand(&mut self, node: &mut Node) -> Result<(), Error> {
         match &mut node.value {

@@ -51,7 +51,7 @@ mod layered;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use proto::Rule;
@@ -80,7 +80,7 @@ pub use permission::{Ceilings, Placed};
 pub use provider::{Cost, Effort, ModelLimits, Pace, Provider, Reasoning, VENDORS, Variant, Wire};
 pub use read::{Reader, Readers};
 pub use reference::{reference, schema};
-pub use sandbox::{Held, Sandbox, SandboxMode};
+pub use sandbox::{Env, Held, Sandbox, SandboxMode};
 pub use secret::Secret;
 pub use show::Shown;
 pub use tls::Tls;
@@ -136,6 +136,8 @@ pub struct Loaded {
     pub warnings: Vec<String>,
     /// SHA-256 of the files read, those of repositories apart: another one means that settings may have changed.
     pub text_hash: String,
+    /// Variables that the same files name, or beginnings of names with `*`.
+    pub variables: BTreeSet<String>,
     /// Every rule for all agents, with where it stands.
     pub rule_places: Vec<Placed>,
     /// The same for the rules of each agent.

@@ -1,11 +1,11 @@
 //! Eight layers in, one set of settings out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::document::{self, Node, Value};
-use crate::expand::{Expander, Rules};
+use crate::expand::{self, Expander, Rules};
 use crate::files::agents::Names;
 use crate::files::skills::Skill;
 use crate::files::{agents, commands, instructions, skills};
@@ -16,7 +16,7 @@ use crate::merge::merge;
 use crate::read::{MOST_OF_ALL, Reader, Readers, Reading, refused};
 use crate::section::{Stray, repeated};
 use crate::trust::{self, Repository};
-use crate::{Commands, Config, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections};
+use crate::{Commands, Config, Environment, Error, Instructions, Keys, Loaded, Paths, auth, read_sections, sandbox};
 
 /// More warnings than this help nobody.
 const MOST_WARNINGS: usize = 50;
@@ -47,6 +47,7 @@ pub(crate) fn resolve(
     reading.warnings.append(&mut loaded.warnings);
     loaded.warnings = shortened(reading.warnings);
     loaded.text_hash = text_hash(&gathered);
+    loaded.variables = variables(&gathered);
     loaded.commands = commands;
     loaded.skills = skills.into_values().collect();
     loaded.repository = repository;
@@ -297,7 +298,7 @@ fn instructions(
     let from = root.as_deref().map(|root| (root, may_read));
     let of = |directory: &PathBuf| instructions::of_directory(directory, from, reading);
     found.extend(gathered.chain.iter().filter_map(of));
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     found.retain(|instructions| seen.insert(instructions.file.clone()));
     instructions::fitting(found, reading)
 }
@@ -310,6 +311,17 @@ fn text_hash(gathered: &Gathered) -> String {
         hasher.add(sheet.text.as_bytes());
     }
     hasher.finish()
+}
+
+/// The same of the variables that they name.
+fn variables(gathered: &Gathered) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for sheet in gathered.sheets.iter().filter(|sheet| !sheet.of_repository) {
+        names.extend(expand::variables(&sheet.text).map(str::to_owned));
+        let parsed = (sheet.kind == Kind::Settings).then(|| document::parse(&sheet.source, &sheet.text));
+        names.extend(parsed.and_then(Result::ok).iter().flat_map(sandbox::passed));
+    }
+    names
 }
 
 fn shortened(mut warnings: Vec<String>) -> Vec<String> {

@@ -54,6 +54,6 @@ pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
-pub use settings::{Fixed, Here, Place, Settings};
+pub use settings::{Fixed, Here, Place, Settings, wanted};
 
 pub(crate) use clock::{due, now, steady};

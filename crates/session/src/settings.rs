@@ -200,3 +200,9 @@ impl Settings for Fixed {
         Ok(kept.len() < before)
     }
 }
+
+/// What settings add to the environment of commands.
+pub fn wanted(env: &config::Env) -> tools::process::Wanted {
+    let set = env.set.iter().map(|(name, value)| (name.clone(), value.expose().to_owned()));
+    tools::process::Wanted { pass: env.pass.clone(), set: set.collect() }
+}

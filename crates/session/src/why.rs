@@ -40,7 +40,7 @@ impl Runtime {
         let (_, role) = self.role(Whom { session, agent, cwd }).await?;
         let kept = self.settings().always().into_iter().filter(|kept| kept.project == role.inside().worktree);
         let always: Vec<Rule> = kept.map(|kept| Always::rule(&kept)).collect();
-        let (inside, env) = (role.inside(), self.inner().processes.env());
+        let (inside, env) = (role.inside(), role.processes.env());
         let inquiry = Inquiry { settings: self.settings().as_ref(), role: &role, always: &always, inside, env };
         if let Some(group) = tools::groups::permissions(&input.tool) {
             return Ok(inquiry.group(&input.tool, &group, input.pattern.trim()));
@@ -137,7 +137,9 @@ impl Inquiry<'_> {
             }
         }
         parts.extend(further);
-        WhyOutput { whole, agent, parts }
+        let names = || self.env.iter().map(|(name, _)| name.clone());
+        let environment = if is_line { names().collect() } else { Vec::new() };
+        WhyOutput { whole, agent, parts, environment }
     }
 
     /// What each permission of a group comes to. The strictest answer stands for all of them.
@@ -146,7 +148,7 @@ impl Inquiry<'_> {
         let strictest = parts.iter().min_by_key(|part| part.action).expect("a group has tools").clone();
         let reason = format!("`{}` is decided most strictly of the group: {}", strictest.permission, strictest.reason);
         let whole = WhyPart { permission: name.to_owned(), pattern: pattern.to_owned(), reason, ..strictest };
-        WhyOutput { whole, agent: self.role.profile.name.clone(), parts }
+        WhyOutput { whole, agent: self.role.profile.name.clone(), parts, environment: Vec::new() }
     }
 
     /// What a call asks for, as its tool tells it.

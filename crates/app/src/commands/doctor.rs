@@ -41,6 +41,7 @@ struct Report {
     home: Places,
     config: Settings,
     sandbox: Sandbox,
+    environment: CommandEnv,
     database: Database,
     disk: Disk,
     git: Option<Program>,
@@ -70,6 +71,15 @@ struct Sandbox {
     modes: Vec<&'static str>,
     program: Option<Program>,
     notes: Vec<String>,
+}
+
+/// What commands of agents get of this environment, by name.
+#[derive(Serialize)]
+struct CommandEnv {
+    variables: Vec<String>,
+    /// What settings add: `sandbox.env`.
+    pass: Vec<String>,
+    set: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -114,6 +124,7 @@ impl Report {
             home: Places { config: paths.config.clone(), state: paths.state.clone(), run: paths.run.clone() },
             config: settings,
             sandbox: sandbox(env),
+            environment: environment(env, loaded.as_ref()),
             database: database(paths),
             disk: Disk { free_bytes: free(&paths.state) },
             git: program("git", env),
@@ -137,6 +148,11 @@ impl Report {
         if self.sandbox.modes.len() < 3 {
             say("", "hint: install bubblewrap, so that commands can be held in full (docs/sandbox.md)".into());
         }
+        say("env", format!("commands get {}", self.environment.variables.join(", ")));
+        let absent = |name: &&String| !name.ends_with('*') && !self.environment.variables.contains(name);
+        self.environment.pass.iter().filter(absent).for_each(|name| {
+            say("", format!("`sandbox.env.pass` names `{name}`, which is not set here"));
+        });
         let state = if self.database.ok { "no damage found" } else { "DAMAGED" };
         say("database", format!("{}, {state}", size(self.database.bytes)));
         self.database.findings.iter().for_each(|finding| say("", finding.clone()));
@@ -203,6 +219,17 @@ fn sandbox(env: &Environment) -> Sandbox {
     };
     let modes = backend.modes().into_iter().map(tools::sandbox::Mode::as_str).collect();
     Sandbox { backend: backend.as_str(), modes, program, notes }
+}
+
+fn environment(env: &Environment, loaded: Option<&Loaded>) -> CommandEnv {
+    let base: Vec<(String, String)> = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let added = loaded.map(|loaded| loaded.config.sandbox.env.clone()).unwrap_or_default();
+    let variables = tools::process::env_with(&base, &session::wanted(&added));
+    CommandEnv {
+        variables: variables.into_iter().map(|(name, _)| name).collect(),
+        set: added.set.into_keys().collect(),
+        pass: added.pass,
+    }
 }
 
 fn database(paths: &Paths) -> Database {

@@ -27,7 +27,7 @@ pub(crate) fn run(args: Args) -> Result<u8, Failure> {
     if args.json {
         terminal::print_json(&said);
     } else {
-        terminal::say(&said.text);
+        terminal::print(&said.text);
     }
     Ok(0)
 }

@@ -71,6 +71,9 @@ fn words(answer: &WhyOutput) -> String {
             lines.push(format!("         {}", because(part)));
         }
     }
+    if !answer.environment.is_empty() {
+        lines.push(format!("       the command gets: {}", answer.environment.join(", ")));
+    }
     lines.join("\n")
 }
 

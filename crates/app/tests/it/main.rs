@@ -9,6 +9,7 @@ mod company_script;
 mod contract;
 mod crash;
 mod doors;
+mod environment;
 mod foreign;
 mod hooks;
 mod jobs;

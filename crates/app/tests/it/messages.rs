@@ -119,3 +119,44 @@ fn attaching_shows_what_was_said_and_what_happens() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_message_to_a_busy_session_steers_it_unless_it_is_to_wait() {
+    let world = with_desk();
+    let (gate, before) = (Gate::new(), world.model.count());
+    world.model.push(Reply::calls([("list", json!({ "path": "." }))]).gated(gate.clone()));
+    for answer in ["With tabs.", "Then nothing."] {
+        world.model.push(Reply::text(answer));
+    }
+    let send = |args: &[&str]| {
+        let sent = world.convoke([&["send", "desk", "--json"], args].concat()).code(0).json();
+        sent["runId"].as_str().expect("a run").to_owned()
+    };
+    let first = send(&["indent it"]);
+    world.model.wait_for_blocking(before + 1);
+    let steered = send(&["use tabs"]);
+    let followed = send(&["--queue", "followup", "and then?"]);
+    gate.open();
+    let answer = |run: &str| world.convoke(["wait", run]).code(0).stdout;
+    assert_eq!((answer(&first), answer(&steered)), ("With tabs.\n".into(), "With tabs.\n".into()));
+    assert_eq!(answer(&followed), "Then nothing.\n");
+    let second = world.model.requests()[before + 1].body().to_string();
+    assert!(second.contains("use tabs") && !second.contains("and then?"), "{second}");
+
+    let held = Gate::new();
+    world.model.push(Reply::text("never").gated(held));
+    let stopped = send(&["take your time"]);
+    world.model.wait_for_blocking(before + 4);
+    world.model.push(Reply::text("At once."));
+    assert_eq!(answer(&send(&["--queue", "interrupt", "stop, do this"])), "At once.\n");
+    assert_eq!(world.convoke(["wait", &stopped, "--json"]).code(1).json()["status"], "cancelled");
+    world.convoke(["send", "desk", "--queue", "later", "x"]).code(2);
+}
+
+#[test]
+fn a_summary_goes_to_stdout() {
+    let world = with_desk();
+    world.model.push(Reply::text("It was greeted, and answered."));
+    let done = world.convoke(["summary", "desk"]).code(0);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("It was greeted, and answered.\n", ""));
+}

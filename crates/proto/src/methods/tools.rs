@@ -73,6 +73,9 @@ pub struct WhyOutput {
     /// What a shell line does, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<WhyPart>,
+    /// The variables that a command gets, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<String>,
 }
 
 /// One decision.

@@ -573,7 +573,7 @@ impl Actor {
             outputs: self.rt.outputs_of(&self.row.root),
             cancel: self.work.clone(),
             leave: Arc::new(Leave { rt: self.rt.clone(), role: self.role.clone(), answered }),
-            processes: self.rt.processes.clone(),
+            processes: self.role.processes.clone(),
             spawner: doors.clone(),
             directory: doors.clone(),
             office: doors.clone(),

@@ -5,7 +5,7 @@ use crate::agents::Profile;
 use crate::grant::{Apart, Grant};
 use crate::hooks::Hooks;
 use crate::runtime::Inner;
-use crate::settings::{Here, Place};
+use crate::settings::{Here, Place, wanted};
 use crate::toolbox::{Deferral, SEARCH, Toolbox};
 use proto::methods::ToolInfo;
 use proto::{Action, Rule};
@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Session;
 use tools::files::Inside;
+use tools::process::Processes;
 use tools::sandbox::{Confine, Reach};
 use tools::{AgentInfo, AnyTool, Audience};
 
@@ -38,6 +39,8 @@ pub(crate) struct Role {
     /// Checkouts that it leaves alone.
     apart: Option<Apart>,
     pub(super) hooks: Arc<Hooks>,
+    /// What runs its commands, with the environment they get.
+    pub(crate) processes: Arc<dyn Processes>,
     /// Who it is, when another session started it.
     identity: String,
     /// What holds in `dir`, as of when the role was taken.
@@ -100,6 +103,7 @@ impl Role {
         let private = rt.private.iter().filter(|private| !kept_there(private)).cloned().collect();
         let outputs = rt.outputs_of(&row.root);
         let hooks = rt.hooks.of(&here.loaded.config.hooks);
+        let processes = tools::process::given(rt.processes.clone(), &wanted(&here.loaded.config.sandbox.env));
         Self {
             worktree,
             dir,
@@ -109,6 +113,7 @@ impl Role {
             above: grant.ancestors.len(),
             apart: grant.apart,
             hooks,
+            processes,
             identity: grant.identity,
             here,
             policy,

@@ -65,6 +65,45 @@ const SECRET: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSP
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// What settings add to the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Names, or beginnings of names that end with `*`. A secret has to be named whole.
+    pub pass: Vec<String>,
+    pub set: Vec<(String, String)>,
+}
+
+impl Wanted {
+    fn passes(&self, name: &str) -> bool {
+        self.pass.iter().any(|wanted| match wanted.strip_suffix('*') {
+            Some(start) => name.starts_with(start) && !is_secret(name),
+            None => wanted == name,
+        })
+    }
+}
+
+/// What of `base` a command may see, and what it is given besides.
+pub fn env_with(base: &[(String, String)], wanted: &Wanted) -> Vec<(String, String)> {
+    let mut env = clean_env(base.iter().cloned());
+    let passed = base.iter().filter(|(name, _)| wanted.passes(name));
+    for (name, value) in passed.chain(&wanted.set) {
+        env.retain(|(known, _)| known != name);
+        env.push((name.clone(), value.clone()));
+    }
+    env.sort();
+    env
+}
+
+/// Whether a variable of this name is let through, if its value is no secret.
+pub fn is_listed(name: &str) -> bool {
+    KEPT.contains(&name) || name.starts_with("LC_") || PROXIES.contains(&name.to_uppercase().as_str())
+}
+
+fn is_secret(name: &str) -> bool {
+    let upper = name.to_uppercase();
+    SECRET.iter().any(|part| upper.contains(part))
+}
+
 /// What of `base` a command may see. Cleaning twice changes nothing.
 pub fn clean_env(base: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let mut env: Vec<(String, String)> = base.filter(|(name, value)| is_kept(name, value)).collect();
@@ -85,16 +124,13 @@ pub fn shell(env: &[(String, String)]) -> &'static str {
 }
 
 fn is_kept(name: &str, value: &str) -> bool {
-    let upper = name.to_uppercase();
-    if SECRET.iter().any(|part| upper.contains(part)) {
-        return false;
-    }
-    KEPT.contains(&name) || name.starts_with("LC_") || (PROXIES.contains(&upper.as_str()) && !value.contains('@'))
+    let is_proxy = PROXIES.contains(&name.to_uppercase().as_str());
+    is_listed(name) && !is_secret(name) && !(is_proxy && value.contains('@'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::clean_env;
+    use super::*;
 
     fn clean(pairs: &[(&str, &str)]) -> Vec<String> {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -105,6 +141,25 @@ mod tests {
     fn only_what_is_listed_passes() {
         let base = [("PATH", "/bin"), ("LC_ALL", "C"), ("CARGO_HOME", "/c"), ("MY_APP", "x"), ("TERM", "xterm")];
         assert_eq!(clean(&base), ["CARGO_HOME=/c", "LC_ALL=C", "PATH=/bin", "TERM=dumb"]);
+    }
+
+    #[test]
+    fn settings_add_to_the_list_and_a_pattern_takes_no_secret() {
+        let base = [("PATH", "/bin"), ("APP_MODE", "x"), ("APP_TOKEN", "s"), ("ONE_KEY", "k"), ("OTHER", "o")];
+        let base: Vec<(String, String)> = base.map(|(name, value)| (name.into(), value.into())).into();
+        let wanted = Wanted {
+            pass: vec!["APP_*".into(), "ONE_KEY".into(), "MISSING".into()],
+            set: vec![("PATH".into(), "/own".into()), ("CI".into(), "1".into())],
+        };
+        let env: Vec<String> = env_with(&base, &wanted).iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(env, ["APP_MODE=x", "CI=1", "ONE_KEY=k", "PATH=/own", "TERM=dumb"]);
+    }
+
+    #[test]
+    fn the_document_names_every_variable_that_is_let_through() {
+        let document = include_str!("../../../../docs/sandbox.md");
+        let missing = KEPT.iter().chain(PROXIES).find(|name| !document.contains(&format!("`{name}`")));
+        assert_eq!(missing, None, "docs/sandbox.md");
     }
 
     #[test]

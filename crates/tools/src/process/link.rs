@@ -5,7 +5,7 @@ use super::confined::{self, Before, Entered, Sandboxes, Way};
 use super::fresh;
 use super::left::Mark;
 use super::wire::{self, Note, Report};
-use super::{Command, Error, Finished, Processes, clean_env};
+use super::{Command, Error, Finished, Processes, Wanted, clean_env, env_with};
 use crate::sandbox::{Backend, Confine, Mode, Places};
 use async_trait::async_trait;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,6 +43,8 @@ const PIPE_GRACE: Duration = Duration::from_secs(1);
 /// Runs commands through a reaper process, which is started when the first command is.
 pub struct Reaper {
     exe: PathBuf,
+    /// All there is, for settings that let more of it through.
+    base: Vec<(String, String)>,
     env: Vec<(String, String)>,
     feed_limit: Duration,
     link: Mutex<Option<Arc<Link>>>,
@@ -55,8 +57,9 @@ impl Reaper {
     /// `exe` must answer to the arguments `reaper` and `runner` with [`super::reaper_main`] and [`super::runner_main`].
     /// `env` is cleaned here once more.
     pub fn new(exe: PathBuf, env: Vec<(String, String)>) -> Self {
-        let (env, link) = (clean_env(env.into_iter()), Mutex::new(None));
-        Self { exe, env, feed_limit: FEED_LIMIT, link, feeder: Arc::default(), sandboxes: None, mark: None }
+        let (base, link) = (env, Mutex::new(None));
+        let env = clean_env(base.iter().cloned());
+        Self { exe, base, env, feed_limit: FEED_LIMIT, link, feeder: Arc::default(), sandboxes: None, mark: None }
     }
 
     /// With sandboxes, enforced by the best there is on this machine, or by the backend that is given. Without this,
@@ -232,6 +235,10 @@ impl Processes for Reaper {
 
     fn holder(&self) -> Option<&Path> {
         Some(&self.exe)
+    }
+
+    fn env_with(&self, wanted: &Wanted) -> Vec<(String, String)> {
+        env_with(&self.base, wanted)
     }
 
     fn env(&self) -> &[(String, String)] {

@@ -24,6 +24,7 @@ mod collect;
 mod confined;
 mod env;
 mod fresh;
+mod given;
 mod hold;
 mod left;
 mod link;
@@ -34,7 +35,8 @@ mod runner;
 mod tree;
 mod wire;
 
-pub use env::{clean_env, shell};
+pub use env::{Wanted, clean_env, env_with, is_listed, shell};
+pub use given::given;
 pub use hold::hold_main;
 pub(crate) use hold::{NOT_STARTED, arguments as arguments_held};
 pub use left::Mark;
@@ -70,6 +72,11 @@ pub trait Processes: Send + Sync {
     /// The cleaned environment to start commands with.
     fn env(&self) -> &[(String, String)] {
         &[]
+    }
+
+    /// The same with what settings add to it.
+    fn env_with(&self, wanted: &Wanted) -> Vec<(String, String)> {
+        env_with(self.env(), wanted)
     }
 }
 
