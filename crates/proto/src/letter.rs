@@ -215,6 +215,9 @@ pub struct Purse {
     /// A session was made for the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Model calls that the new run may make, where its agent may make more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
 }
 
 /// Bounds on what a run and all it starts may spend. What is not said is bounded by the purse above.

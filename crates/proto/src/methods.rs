@@ -566,6 +566,14 @@ pub struct CreateInput {
     pub title: Option<String>,
     /// Rules on top of the agent's.
     pub permission: Vec<Rule>,
+    /// In the place of the agent's own prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Words>")]
+    pub system_prompt: Option<String>,
+    /// Behind the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Words>")]
+    pub append_system_prompt: Option<String>,
     /// The same key again names the same session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Chosen>")]
@@ -694,6 +702,12 @@ pub struct AgentInput {
     /// Images, PDFs and texts to look at; 5 MiB in all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileInput>,
+    /// Model calls that the run may make; the last one concludes. At least 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// What the run and all it starts may cost, in US dollars, where `limits.costUsd` is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_budget_usd: Option<f64>,
 }
 
 /// A file that comes with a prompt.
@@ -1346,7 +1360,8 @@ mod tests {
             spawnedBy model thinking title idempotencyKey seq instructions message sessionKey files runId timeoutMs \
             tree queue paused includeTools before after task parent runTimeoutSeconds mode timeoutSeconds any to session \
             summary state reason id from name agent visibility socket hops local states owner number description blockedBy version \
-            addBlockedBy note cwd path what discardChanges force tool args input delivery";
+            addBlockedBy note cwd path what discardChanges force tool args input delivery \
+            maxTurns maxBudgetUsd systemPrompt appendSystemPrompt";
         let harmless: Vec<&str> = HARMLESS.split_whitespace().collect();
         // All of the method needs the scope.
         let whole = |row: &Row| matches!(row.scope, Scope::Approve | Scope::Admin);

@@ -76,6 +76,11 @@ pub(crate) struct Grant {
     /// Who the session is, in words for its model: as of the spawn, so that the same bytes are sent after a restart.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// What stands in the place of its agent's prompt, and what behind the system part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub append: String,
 }
 
 /// Where an isolated session works, and what it leaves alone for that: it and everything it starts change no file of

@@ -53,7 +53,7 @@ pub use agents::{Agents, Profile, permissions};
 pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
-pub use runtime::{Arriving, Between, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
+pub use runtime::{Arriving, Between, Bounds, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
 pub use settings::{Fixed, Here, Place, Settings, wanted};
 
 pub(crate) use clock::{due, now, steady};

@@ -149,8 +149,29 @@ pub struct NewSession {
     pub permission: Vec<Rule>,
     /// The permission mode; that of the settings without one.
     pub mode: Option<String>,
+    /// In the place of the agent's prompt.
+    pub system: Option<String>,
+    /// Behind it.
+    pub append: Option<String>,
     /// The caller's idempotency key: the same one again names the same session.
     pub once: Option<String>,
+}
+
+/// What one run may do, where settings allow more.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bounds {
+    pub steps: Option<u32>,
+    pub cost_usd: Option<f64>,
+}
+
+impl Bounds {
+    fn narrow(self, body: &mut Body) {
+        let Body::Prompt(Prompt { purse: Some(purse), .. }) = body else { return };
+        purse.steps = self.steps;
+        if let (Some(allotted), Some(cost)) = (&mut purse.allotted, self.cost_usd) {
+            allotted.cost_usd = Some(allotted.cost_usd.map_or(cost, |usual| usual.min(cost)));
+        }
+    }
 }
 
 /// Where a prompt goes.
@@ -193,6 +214,8 @@ pub struct Posted {
 
 /// What becomes of a prompt besides its answer.
 pub(crate) enum Then {
+    /// It is bound.
+    Within(Bounds),
     Nothing,
     /// The session tells its channel of the answer, unless that takes longer than this.
     Announced(Duration),
@@ -283,6 +306,16 @@ impl Runtime {
         self.prompt_after(Vec::new(), prompt, files, Then::Nothing).await
     }
 
+    /// The same with bounds on what comes of it.
+    pub async fn prompt_within(
+        &self,
+        prompt: NewPrompt,
+        files: Vec<InputPart>,
+        bounds: Bounds,
+    ) -> Result<Posted, Error> {
+        self.prompt_after(Vec::new(), prompt, files, Then::Within(bounds)).await
+    }
+
     /// The same, after which the session tells its channel of the answer, unless that takes longer than `wait`.
     pub async fn prompt_announced(&self, prompt: NewPrompt, wait: Duration) -> Result<Posted, Error> {
         self.prompt_after(Vec::new(), prompt, Vec::new(), Then::Announced(wait)).await
@@ -312,10 +345,13 @@ impl Runtime {
         }
         let cursor = self.inner.store.cursor().await?;
         let (row, new) = self.receiver(&prompt.target).await?;
-        let body = match then {
+        let mut body = match then {
             Then::Said => Body::Prompt(Prompt { spoken: true, ..Prompt::text(&prompt.text) }),
-            Then::Nothing | Then::Announced(_) => self.body(&prompt, files, &run, &row)?,
+            Then::Nothing | Then::Within(_) | Then::Announced(_) => self.body(&prompt, files, &run, &row)?,
         };
+        if let Then::Within(bounds) = then {
+            bounds.narrow(&mut body);
+        }
         let mut letter = person(&run, &row.id, body);
         if let Then::Announced(wait) = then {
             letter.conversation = Some(conversation::announced(&run, &row, &prompt.text, wait));
@@ -386,7 +422,7 @@ impl Runtime {
         let agents = &here.agents;
         if let Some(compact) = crate::compaction::asked(&prompt.text) {
             let allotted = Some(crate::budget::limits(&self.inner.limits));
-            let purse = Some(Purse { of: run.clone(), allotted, fresh: false });
+            let purse = Some(Purse { of: run.clone(), allotted, fresh: false, steps: None });
             return Ok(Body::Prompt(Prompt { compact: Some(compact), purse, ..Prompt::text(&prompt.text) }));
         }
         let command = command::find(&prompt.text, &here.loaded.commands);
@@ -403,7 +439,7 @@ impl Runtime {
         let agent = agent.cloned();
         // A person's word brings money of its own.
         let allotted = Some(crate::budget::limits(&self.inner.limits));
-        let purse = Purse { of: run.clone(), allotted, fresh: false };
+        let purse = Purse { of: run.clone(), allotted, fresh: false, steps: None };
         if let Some((command, arguments)) = command.filter(|(command, _)| command.subtask) {
             let child = agent.as_deref().unwrap_or("general");
             let mut parts = command::subtask(&prompt.text, command.prompt(arguments), command, agents.child(child)?);
@@ -461,7 +497,9 @@ impl Runtime {
         let id = SessionId::new();
         let key = Key::chat(&AgentId::parse(&profile.name)?, &id);
         let mode = mode(new.mode.as_deref(), &here)?;
-        let grant = Grant { rules: new.permission.clone(), mode, ..Grant::default() }.beginning(place);
+        let (system, append) = (new.system.clone(), new.append.clone().unwrap_or_default());
+        let rules = new.permission.clone();
+        let grant = Grant { rules, mode, system, append, ..Grant::default() }.beginning(place);
         let mut row = new_row(id, &key, &profile.name, cwd, &grant);
         row.label = new.label.as_deref().map(proto::key::label).transpose()?;
         row.title.clone_from(&new.title);

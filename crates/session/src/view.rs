@@ -583,6 +583,11 @@ impl Answering {
         self.purse.as_ref().map_or(&self.run, |purse| purse.for_run(&self.run))
     }
 
+    /// Model calls it may make, where its agent may make more.
+    pub fn most_steps(&self) -> Option<u32> {
+        self.purse.as_ref()?.steps
+    }
+
     /// The run whose purse pays for what comes of its end: what it had for itself is given back by then.
     pub fn returns_to(&self) -> &RunId {
         self.purse.as_ref().map_or(&self.run, |purse| &purse.of)

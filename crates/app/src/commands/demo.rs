@@ -1,6 +1,6 @@
 //! `convoke demo`: three small scenes without a key and without a network (A13).
 
-use super::run::{Format, Reply, Request, Session, execute};
+use super::run::{Format, Limits, Reply, Request, Session, execute};
 use super::{block_on, tree};
 use crate::failure::{Failure, cannot};
 use crate::home::Home;
@@ -112,5 +112,6 @@ fn request(project: &Path, scene: &Scene<'_>) -> Request {
         ask: Some(Reply::Deny),
         permission_mode: None,
         tree: true,
+        limits: Limits::default(),
     }
 }

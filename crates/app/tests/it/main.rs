@@ -14,6 +14,7 @@ mod foreign;
 mod hooks;
 mod jobs;
 mod life;
+mod limits;
 mod memory;
 mod messages;
 mod minds;

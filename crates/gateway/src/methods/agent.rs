@@ -5,7 +5,7 @@ use proto::ids;
 use proto::letter::{InputPart, Switch};
 use proto::methods::{Accepted, Agent, AgentInput, AgentWait, FileInput, Handle, WaitInput, WaitStatus, Waited};
 use proto::{Code, Entry, Error, RunId};
-use session::{NewPrompt, NewSession, Posted, Target};
+use session::{Bounds, NewPrompt, NewSession, Posted, Target};
 use std::time::Duration;
 use store::Span;
 
@@ -27,13 +27,25 @@ impl Handle<Agent> for Gateway {
                 permission: Vec::new(),
                 mode: input.permission_mode.clone(),
                 once: None,
+                ..NewSession::default()
             }),
         };
         self.set_mode(&target, input.permission_mode, run.as_ref()).await?;
         let prompt = NewPrompt { target, text, agent: input.agent_id, model: model.clone(), run, steer: false };
-        let posted = self.runtime.prompt_with(prompt, files(input.files)?).await?;
+        let bounds = bounds(input.max_turns, input.max_budget_usd)?;
+        let posted = self.runtime.prompt_within(prompt, files(input.files)?, bounds).await?;
         Ok(accepted(self, posted, model))
     }
+}
+
+fn bounds(steps: Option<u32>, cost_usd: Option<f64>) -> Result<Bounds, Error> {
+    if steps == Some(0) {
+        return Err(Error::invalid("`maxTurns` is 0").hint("give a run at least 1 turn"));
+    }
+    if cost_usd.is_some_and(|cost| !(cost.is_finite() && cost > 0.0)) {
+        return Err(Error::invalid("`maxBudgetUsd` is not an amount").hint("give more than 0 US dollars"));
+    }
+    Ok(Bounds { steps, cost_usd })
 }
 
 /// More than a model looks at in one prompt.

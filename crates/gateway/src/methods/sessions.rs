@@ -79,6 +79,8 @@ impl Handle<SessionsCreate> for Gateway {
             title: input.title.as_deref().map(proto::key::title).transpose()?,
             permission: input.permission,
             mode: None,
+            system: input.system_prompt,
+            append: input.append_system_prompt,
             once: super::agent::chosen(input.idempotency_key)?,
         };
         self.runtime.directory().info(self.runtime.create(new).await?).await

@@ -491,7 +491,10 @@ impl Actor {
         let auto = self.role.here.loaded.config.compaction.auto;
         let context = if auto { self.room() } else { 0 };
         Limits {
-            steps: self.role.profile.steps,
+            steps: [self.role.profile.steps, self.view.answering().and_then(|now| now.most_steps())]
+                .into_iter()
+                .flatten()
+                .min(),
             context,
             spent: self.spent().is_some(),
             stopped: self.row.halt == store::Halt::Stopped,

@@ -47,7 +47,7 @@ impl Actor {
     pub(super) async fn end_exhausted(&mut self) -> Result<(), Stop> {
         let (agent, steps) = (&self.role.profile.name, self.limits().steps.unwrap_or_default());
         let why = format!("the agent `{agent}` used up its {steps} steps and still called tools");
-        let hint = "send the next prompt, which has steps of its own, or raise `steps` of the agent";
+        let hint = "send the next prompt, which has steps of its own, or raise `steps` of the agent, or `--max-turns` of the run";
         self.end(Ending::error(Code::LimitBudget, &why, Some(hint))).await
     }
 

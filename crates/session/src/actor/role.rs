@@ -43,6 +43,9 @@ pub(crate) struct Role {
     pub(crate) processes: Arc<dyn Processes>,
     /// Who it is, when another session started it.
     identity: String,
+    /// What its session has in the place of its agent's prompt, and behind the system part.
+    prompt: Option<String>,
+    append: String,
     /// What holds in `dir`, as of when the role was taken.
     pub(crate) here: Arc<Here>,
 }
@@ -115,6 +118,8 @@ impl Role {
             hooks,
             processes,
             identity: grant.identity,
+            prompt: grant.system,
+            append: grant.append,
             here,
             policy,
             mode,
@@ -226,7 +231,7 @@ impl Role {
 
     /// The system part: stable for as long as the role is, and the same for a fork as for the session it comes from. `deferred` are the tools the model is told by name only.
     pub(super) fn system(&self, row: &Session, deferred: &[String]) -> String {
-        let mut text = self.profile.prompt.clone();
+        let mut text = self.prompt.as_ref().unwrap_or(&self.profile.prompt).clone();
         text.push_str(&format!("\n\nYou work in `{}`", row.cwd));
         if let Some(worktree) = &row.worktree {
             text.push_str(&format!(", the worktree `{}`", worktree.name));
@@ -248,6 +253,9 @@ impl Role {
                  call it: {}.",
                 deferred.join(", ")
             ));
+        }
+        if !self.append.is_empty() {
+            text.push_str(&format!("\n\n{}", self.append));
         }
         text
     }

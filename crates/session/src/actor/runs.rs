@@ -416,7 +416,9 @@ impl Actor {
 pub(super) fn paid_by(body: &Body) -> Option<Purse> {
     match body {
         Body::Prompt(prompt) => prompt.purse.clone(),
-        Body::Completion(finished) => finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false }),
+        Body::Completion(finished) => {
+            finished.purse.clone().map(|of| Purse { of, allotted: None, fresh: false, steps: None })
+        }
         Body::Settled(_) | Body::Answer(_) | Body::Abort(_) | Body::Switch(_) | Body::Compact(_) | Body::Undo(_) => {
             None
         }

@@ -74,7 +74,7 @@ impl Effects {
 /// Whoever causes a run pays for it, unless the letter says who does.
 pub(crate) fn charge(letter: &mut Letter, of: &RunId) {
     if let Body::Prompt(prompt) = &mut letter.body {
-        prompt.purse.get_or_insert_with(|| Purse { of: of.clone(), allotted: None, fresh: false });
+        prompt.purse.get_or_insert_with(|| Purse { of: of.clone(), allotted: None, fresh: false, steps: None });
     }
 }
 

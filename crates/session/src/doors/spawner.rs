@@ -229,7 +229,7 @@ impl Inner {
     /// Who pays for a child's run.
     fn purse(&self, order: &Order<'_>, asked: Option<Allotment>, fresh: bool) -> Purse {
         match order.purse {
-            Some(of) => Purse { of: of.clone(), allotted: asked, fresh },
+            Some(of) => Purse { of: of.clone(), allotted: asked, fresh, steps: None },
             None => {
                 let (limits, asked) = (budget::limits(&self.limits), asked.unwrap_or_default());
                 let allotted = Allotment {
@@ -237,7 +237,7 @@ impl Inner {
                     tokens: asked.tokens.or(limits.tokens),
                     agents: asked.agents.or(limits.agents),
                 };
-                Purse { of: order.letter.run(), allotted: Some(allotted), fresh: false }
+                Purse { of: order.letter.run(), allotted: Some(allotted), fresh: false, steps: None }
             }
         }
     }

@@ -24,7 +24,7 @@ fn spend(run: &RunId, cost_usd: f64, input: u64) -> RunChange {
 }
 
 fn from(of: &RunId, allotted: Option<Allotment>) -> Option<Purse> {
-    Some(Purse { of: of.clone(), allotted, fresh: true })
+    Some(Purse { of: of.clone(), allotted, fresh: true, steps: None })
 }
 
 async fn used(bed: &Bed, run: &RunId) -> Vec<Used> {
@@ -37,7 +37,7 @@ pub async fn a_purse_is_the_sum_of_what_spends_from_it(bed: Bed) {
     let mut first = paid(&session, None);
     let own = first.letter.id.run();
     if let Body::Prompt(prompt) = &mut first.letter.body {
-        prompt.purse = Some(Purse { of: own.clone(), allotted: Some(limits), fresh: false });
+        prompt.purse = Some(Purse { of: own.clone(), allotted: Some(limits), fresh: false, steps: None });
     }
     bed.post(first).await.unwrap();
     let below = bed.post(paid(&session, from(&own, None))).await.unwrap().letter.run();
@@ -74,7 +74,8 @@ pub async fn nobody_gets_more_than_a_purse_holds(bed: Bed) {
     let session = bed.root("a").await;
     let money = |cost| Allotment { cost_usd: Some(cost), ..Allotment::default() };
     let top = RunId::parse("top").unwrap();
-    let mut post = paid(&session, Some(Purse { of: top.clone(), allotted: Some(money(5.0)), fresh: false }));
+    let mut post =
+        paid(&session, Some(Purse { of: top.clone(), allotted: Some(money(5.0)), fresh: false, steps: None }));
     post.letter.id = top.letter();
     bed.post(post).await.unwrap();
     bed.post(paid(&session, from(&top, Some(money(3.0))))).await.unwrap();

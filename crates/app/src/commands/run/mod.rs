@@ -3,10 +3,12 @@
 mod files;
 mod follow;
 mod input;
+mod limits;
 mod output;
 
 pub(super) use follow::Reply;
 pub(super) use input::directory;
+pub(super) use limits::Limits;
 pub(super) use output::{Format, Output, event_line};
 
 use super::block_on;
@@ -63,6 +65,22 @@ pub(crate) struct Args {
     /// The permission mode of the session from here on; no mode lifts a deny
     #[arg(long, value_name = "MODE", value_parser = ["ask", "accept-edits", "plan", "auto"])]
     permission_mode: Option<String>,
+    /// Stop after this many model calls; the last one has to conclude
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_turns: Option<u32>,
+    /// Stop once the run and everything it starts have cost this much, in US dollars
+    #[arg(long, value_name = "USD", value_parser = limits::dollars)]
+    max_budget_usd: Option<f64>,
+    /// Use this text instead of the agent's own prompt, in a new session
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["session", "continue_newest"])]
+    system_prompt: Option<String>,
+    /// Add this text to the system prompt, in a new session
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["session", "continue_newest"])]
+    append_system_prompt: Option<String>,
+    /// Allow these tools without asking, in a new session: `read`, `bash(git log *)`; separated by commas, or given
+    /// several times
+    #[arg(long, value_name = "TOOLS", conflicts_with_all = ["session", "continue_newest"])]
+    allowed_tools: Vec<String>,
     /// End with the first answer, though sessions below are still busy
     #[arg(long)]
     no_wait: bool,
@@ -91,6 +109,7 @@ pub(super) struct Request {
     pub(super) permission_mode: Option<String>,
     /// Until the whole tree is quiet.
     pub(super) tree: bool,
+    pub(super) limits: Limits,
 }
 
 /// Where the prompt goes.
@@ -140,6 +159,13 @@ fn prepare(args: Args) -> Result<(Home, Request), Failure> {
         ask: args.ask,
         permission_mode: args.permission_mode,
         tree: !args.no_wait,
+        limits: Limits {
+            max_turns: args.max_turns,
+            max_budget_usd: args.max_budget_usd,
+            system_prompt: args.system_prompt,
+            append_system_prompt: args.append_system_prompt,
+            allowed: limits::allowed(&args.allowed_tools)?,
+        },
     };
     Ok((home, request))
 }
@@ -189,8 +215,13 @@ async fn address(client: &Client, request: &Request) -> Result<AgentInput, Failu
         idempotency_key: Some(RunId::new().to_string()),
         files: request.files.clone(),
         permission_mode: request.permission_mode.clone(),
+        max_turns: request.limits.max_turns,
+        max_budget_usd: request.limits.max_budget_usd,
         ..AgentInput::default()
     };
+    if request.limits.are_of_a_session() {
+        return limits::create(client, request, input).await;
+    }
     let selector = match &request.session {
         Session::New => return Ok(input),
         Session::Newest => Selector { newest_in: Some(request.directory.clone()), ..Selector::default() },
