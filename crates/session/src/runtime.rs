@@ -214,7 +214,7 @@ pub struct Posted {
 
 /// What becomes of a prompt besides its answer.
 pub(crate) enum Then {
-    /// It is bound.
+    /// The run that answers it is bound by these.
     Within(Bounds),
     Nothing,
     /// The session tells its channel of the answer, unless that takes longer than this.
