@@ -109,7 +109,7 @@ impl Person {
             if self.paging.is_none() {
                 terminal::prompt("\n");
             }
-            terminal::say(&self.paint.line(&show::ask::settled(&self.open[0].of(), by, reply)));
+            terminal::say(&self.paint.line(&self.open[0].settled(by, reply)));
         }
         self.open.remove(at);
         true
@@ -219,11 +219,17 @@ impl Open {
         }
     }
 
-    /// Who asks, in a few words.
-    fn of(&self) -> String {
-        match self {
-            Self::Leave(ask) => show::ask::who(ask),
-            Self::Questions(asked, _) => show::ask::session(&asked.path, &asked.agent),
+    /// What became of it elsewhere.
+    fn settled(&self, by: SettledBy, reply: Option<AskReply>) -> show::Line {
+        match (self, reply) {
+            (Self::Leave(ask), _) => show::ask::settled(&show::ask::who(ask), by, reply),
+            (Self::Questions(asked, _), Some(AskReply::Once)) => {
+                let who = show::ask::session(&asked.path, &asked.agent);
+                show::Line::dim(format!("  {who}: the question was answered elsewhere"))
+            }
+            (Self::Questions(asked, _), _) => {
+                show::ask::settled(&show::ask::session(&asked.path, &asked.agent), by, reply)
+            }
         }
     }
 

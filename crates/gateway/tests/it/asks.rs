@@ -138,6 +138,39 @@ async fn what_holds_for_good_is_listed_and_taken_back_and_wildcards_never_hold_f
 }
 
 #[tokio::test]
+async fn a_request_is_shown_whole_and_its_answer_keeps_what_was_chosen_and_is_told() {
+    let world = World::new().await;
+    let (session, id) = asking(&world, Vec::new(), "ls *").await;
+    let (_, question) = asking(&world, vec![question("Which?")], "*").await;
+    let shown = call(&world, "permissions.get", json!({ "askId": id })).await;
+    assert_eq!(shown, call(&world, "permissions.list", json!({ "ref": session })).await["asks"][0]);
+    assert_eq!((&shown["always"], &shown["keeps"][0][0]["pattern"]), (&json!(["ls *"]), &json!("ls *")), "{shown}");
+    // An older program asked it, and said nothing of that.
+    assert_eq!(shown["mayBeDenied"], true, "{shown}");
+    for unknown in [json!({ "askId": "ask_none" }), json!({ "askId": question })] {
+        assert_eq!(refused(&world, "permissions.get", unknown).await, "not_found");
+    }
+    for (reply, keep) in [("always", 1), ("once", 0)] {
+        let answer = json!({ "askId": id, "reply": reply, "keep": keep });
+        assert_eq!(refused(&world, "permissions.reply", answer).await, "invalid_input", "{reply} {keep}");
+    }
+    let watching = world.gateway.runtime().hub().watch(session::hub::What::Session(session));
+    call(&world, "permissions.reply", json!({ "askId": id, "reply": "always", "keep": 0 })).await;
+    let settled = loop {
+        let seen: Value = serde_json::from_str(&watching.next().await.unwrap().json).unwrap();
+        if seen["type"] == "settled" {
+            break seen;
+        }
+    };
+    assert_eq!(
+        (&settled["askId"], &settled["by"], &settled["reply"]),
+        (&json!(id), &json!("person"), &json!("always"))
+    );
+    assert_eq!(call(&world, "permissions.saved", json!({})).await["saved"][0]["pattern"], "ls *");
+    assert_eq!(call(&world, "permissions.get", json!({ "askId": id })).await["reply"], "always");
+}
+
+#[tokio::test]
 async fn a_session_knows_its_tools_and_why() {
     let world = World::new().await;
     let session = world.session().await;
