@@ -20,7 +20,7 @@ const MOST_DIFF_SHOWN: usize = 24 * 1024;
 
 /// What an ask says about its call.
 pub(crate) fn about(rt: &Inner, role: &Role, row: &Session, asks: &[Access], call: Made<'_>) -> AskAbout {
-    let (reason, may_be_denied) = crate::why::asked_because(rt, role, row, asks);
+    let (reason, may_be_denied) = crate::why::asked_because(rt, role, asks);
     let whole: Value = serde_json::from_str(call.input.get()).unwrap_or(Value::Null);
     let input_bytes = call.input.get().len();
     let mut left = MOST_INPUT;

@@ -69,10 +69,9 @@ impl Runtime {
 }
 
 /// Why a call has to be asked about, by the strictest of its reasons, and whether that is a deny which might match.
-pub(crate) fn asked_because(rt: &Inner, role: &Role, row: &Session, asks: &[Access]) -> (AskReason, bool) {
+pub(crate) fn asked_because(rt: &Inner, role: &Role, asks: &[Access]) -> (AskReason, bool) {
     let (settings, inside, env) = (rt.settings.as_ref(), role.inside(), rt.processes.env());
-    let above = Grant::read(&row.policy).ancestors.len();
-    let inquiry = Inquiry { settings, role, always: &[], inside, env, above };
+    let inquiry = Inquiry { settings, role, always: &[], inside, env };
     let verdict = |access: &'_ Access| role.strictest(&access.permission, &access.pattern);
     let doubtful = asks.iter().find(|access| verdict(access).may_be_denied());
     let Some(access) = doubtful.or(asks.first()) else { return (AskReason::default(), false) };
