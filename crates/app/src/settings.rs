@@ -2,7 +2,7 @@
 
 use crate::{names, providers};
 use config::{Always, Config, Environment, Loaded, Paths, Placed, Spot};
-use proto::{Error, Rule};
+use proto::{Action, Error, Rule};
 use session::{Agents, Here, Place, Settings};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,7 @@ impl Directories {
         if let Some(main) = &main {
             loaded.hangs_on(main);
         }
+        let around = place.map_or(Ok(Vec::new()), |place| self.around(place, &mut loaded))?;
         let like = self.known(None).map(|known| known.here);
         let mut here = here(&self.paths, &self.env, loaded, like.as_deref())?;
         if let Some(main) = &main {
@@ -76,6 +77,9 @@ impl Directories {
             };
             let each = main.agent_rule_places.iter().map(|(name, places)| (name.clone(), rules(places))).collect();
             here.agents = Arc::new(Agents::clone(&here.agents).beside(&rules(&main.rule_places), &each));
+        }
+        for (root, rules) in around {
+            here.agents = Arc::new(Agents::clone(&here.agents).within(&root, &rules));
         }
         let here = Arc::new(here);
         self.keep(place, &here, looked);
@@ -89,6 +93,29 @@ impl Directories {
         let below = place.dir.strip_prefix(&place.project).ok().map(|below| main.join(below));
         let directory = below.filter(|dir| dir.is_dir()).unwrap_or_else(|| main.to_owned());
         Some(load_at(&self.paths, &self.env, Spot { directory: &directory, project: Some(main) }))
+    }
+
+    /// What repositories around the project forbid, in their own files or by the user's rules as they are read there. A
+    /// repository that is made inside another one takes none of that away.
+    fn around(&self, place: &Place, loaded: &mut Loaded) -> Result<Vec<(PathBuf, Vec<Rule>)>, Error> {
+        let mut found = Vec::new();
+        let mut inner = place.project.clone();
+        for root in session::around(&place.project) {
+            let spot = Spot { directory: &place.project, project: Some(&root) };
+            let outer = load_at(&self.paths, &self.env, spot).map_err(told_as)?;
+            loaded.hangs_on(&outer);
+            let (theirs, own): (Vec<&Placed>, Vec<&Placed>) =
+                outer.rule_places.iter().partition(|placed| placed.of_repository);
+            let theirs = theirs.into_iter().filter(|placed| !Path::new(&placed.origin.file).starts_with(&inner));
+            let theirs: Vec<Rule> = theirs.map(|placed| placed.rule.clone()).collect();
+            // What the user is asked about is asked about by where the session works.
+            let lax = |action| if action == Action::Deny { action } else { Action::Allow };
+            let own = own.into_iter().map(|placed| Rule { action: lax(placed.rule.action), ..placed.rule.clone() });
+            let own: Vec<Rule> = own.collect();
+            found.extend([&theirs, &own].map(|rules| (root.clone(), at_home(rules, &self.env))));
+            inner = root;
+        }
+        Ok(found)
     }
 
     fn look(&self, place: Option<&Place>) -> Result<Arc<Here>, Error> {

@@ -173,6 +173,9 @@ A relative path in a rule means the project that the rule was written for: the r
 goes on to mean that when a repository is created inside it, when a child session works in another directory, and in a
 worktree, where the rules of the main checkout's files apply as well, whether or not git tracks those files.
 
+In a repository inside another one, what the outer one's files deny or ask about, and what you deny by a path relative to
+it, applies as well: `git init` in a folder doesn't lift a rule. Submodules and linked worktrees are projects of their own.
+
 `limits`, `tools`, `session`, `hooks`, `worktree`, `peers`, `inbound`, `tls`, `organisation`, `sandbox.isolated` and
 `sandbox.sessionToolsVisibility` hold for a whole gateway, which serves many directories: a repository cannot set them,
 trusted or not.

@@ -151,9 +151,13 @@ impl Grant {
         let denies = std::iter::once(&all.user).chain(managed).cloned().collect();
         let narrowing = [&all.narrowing, &one.narrowing, &agents.main, &profile.main];
         let narrowing = narrowing.into_iter().filter(|rules| !rules.is_empty()).map(|rules| narrowed(rules));
-        let ancestors: Vec<Vec<Rule>> = self.ancestors.iter().cloned().chain(narrowing).collect();
+        let mut ancestors: Vec<Vec<Rule>> = self.ancestors.iter().cloned().chain(narrowing).collect();
         let mut anchors = Anchors { ancestors: self.anchors.clone(), here: roots };
         anchors.ancestors.resize(ancestors.len(), anchors.here.clone());
+        for (root, rules) in &agents.around {
+            ancestors.push(narrowed(rules));
+            anchors.ancestors.push(vec![root.clone()]);
+        }
         // What a mode says of elsewhere it says of other checkouts, too.
         anchors.ancestors.push(anchors.here.iter().take(1).cloned().collect());
         let ancestors = ancestors.into_iter().chain(self.mode.ceiling()).collect();

@@ -54,6 +54,6 @@ pub use board::Board;
 pub use courier::Courier;
 pub use hub::{Hub, Seen};
 pub use runtime::{Arriving, Between, Bounds, Deps, Inbound, NewPrompt, NewSession, Posted, Runtime, Target};
-pub use settings::{Fixed, Here, Place, Settings, wanted};
+pub use settings::{Fixed, Here, Place, Settings, around, wanted};
 
 pub(crate) use clock::{due, now, steady};

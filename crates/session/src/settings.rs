@@ -106,6 +106,28 @@ fn main_checkout(project: &Path) -> Option<PathBuf> {
     belongs.then(|| main.to_owned())
 }
 
+/// Repositories around a project, the nearest first: what they forbid, they forbid in a repository that was made inside
+/// of them. One that git knows as a part of another one, a submodule or a linked worktree, is a project by itself.
+pub fn around(project: &Path) -> Vec<PathBuf> {
+    let roots = project.ancestors().skip(1).filter(|above| above.join(".git").exists());
+    let roots: Vec<PathBuf> = roots.take(MOST_AROUND).map(Path::to_owned).collect();
+    if roots.is_empty() || main_checkout(project).is_some() || is_submodule(project, &roots) {
+        return Vec::new();
+    }
+    roots
+}
+
+/// Repositories within each other that are looked at.
+const MOST_AROUND: usize = 8;
+
+/// Whether one of these repositories keeps the git directory of a project among its modules.
+fn is_submodule(project: &Path, around: &[PathBuf]) -> bool {
+    let Ok(link) = foreign::read_text(&project.join(".git"), LONGEST_LINK) else { return false };
+    let led = link.strip_prefix("gitdir:").and_then(|led| project.join(led.trim()).canonicalize().ok());
+    let modules = |root: &PathBuf| root.join(".git/modules").canonicalize().ok();
+    led.is_some_and(|led| around.iter().filter_map(modules).any(|modules| led.starts_with(modules)))
+}
+
 /// The repository that holds a directory, or the directory itself.
 pub(crate) fn project(directory: &Path) -> PathBuf {
     directory.ancestors().find(|above| above.join(".git").exists()).unwrap_or(directory).to_owned()

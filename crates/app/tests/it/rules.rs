@@ -279,3 +279,57 @@ fn nothing_of_what_is_asked_for_is_left_out() {
     let open = open.unwrap_or_else(|| panic!("nothing is asked: {spawned}"));
     assert!(open.contains("rm -rf the-end-of-it") && open.contains("always, in its project: `echo"), "{open}");
 }
+
+#[test]
+fn a_repository_made_inside_another_one_takes_none_of_its_rules_away() {
+    let world = World::with(FakeModel::scripted(|received| match received.step() {
+        0 => Reply::calls([
+            ("read", json!({ "filePath": "secret" })),
+            ("read", json!({ "filePath": "mine" })),
+            ("bash", json!({ "command": "touch made" })),
+            ("bash", json!({ "command": "cat secret" })),
+        ]),
+        _ => Reply::text("done"),
+    }));
+    permit(&world, json!({ "bash": "allow", "read": { "*": "allow", "sub/mine": "deny" } }));
+    let (root, sub) = (world.repo.path(), world.repo.path().join("sub"));
+    std::fs::create_dir_all(&sub).unwrap();
+    for name in ["secret", "mine"] {
+        std::fs::write(sub.join(name), "hunter2").unwrap();
+    }
+    let rules = json!({ "permission": { "bash": { "touch *": "deny" }, "read": { "sub/secret": "deny" } } });
+    std::fs::write(root.join("convoke.jsonc"), rules.to_string()).unwrap();
+    for dir in [root, &sub] {
+        let git = std::process::Command::new("git").args(["init", "--quiet"]).current_dir(dir).status();
+        assert!(git.unwrap().success());
+    }
+    let done = Done::of(world.command(["run", "--format", "json", "go"]).current_dir(&sub).output().unwrap()).code(0);
+    assert!(!sub.join("made").exists() && !done.stdout.contains("hunter2"), "{done:#?}");
+    let why = |dir: &std::path::Path, permission: &str, pattern: &str| {
+        let asked = world.command(["why", permission, pattern, "--json"]).current_dir(dir).output().unwrap();
+        Done::of(asked).code(0).json()["action"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!([why(&sub, "read", "secret"), why(&sub, "bash", "touch x")], ["deny", "deny"]);
+    assert_eq!([why(&sub, "read", "other"), why(&sub, "bash", "ls")], ["allow", "allow"]);
+    // What git knows as a part of the repository is a project by itself.
+    let part = root.join("part");
+    std::fs::create_dir(&part).unwrap();
+    std::fs::create_dir_all(root.join(".git/modules/part")).unwrap();
+    std::fs::write(part.join(".git"), "gitdir: ../.git/modules/part\n").unwrap();
+    assert_eq!(why(&part, "bash", "touch x"), "allow");
+}
+
+#[test]
+fn an_alias_of_a_denied_git_command_is_denied() {
+    let world = World::new();
+    permit(&world, json!({ "bash": { "*": "allow", "git push *": "deny" } }));
+    let why = |line: &str| world.convoke(["why", "bash", line, "--json"]).code(0).json()["action"].clone();
+    let git = |args: &[&str]| {
+        let done = std::process::Command::new("git").args(args).current_dir(world.repo.path()).status();
+        assert!(done.unwrap().success());
+    };
+    git(&["init", "--quiet"]);
+    assert_eq!(why("git p"), "ask", "nobody knows what it is");
+    git(&["config", "alias.p", "push --all"]);
+    assert_eq!((why("git p"), why("make && git p origin")), (json!("deny"), json!("deny")));
+}

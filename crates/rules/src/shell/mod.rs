@@ -30,6 +30,7 @@ mod threats;
 use word::Word;
 
 pub(crate) use judge::evaluate;
+pub use program::git::Alias;
 pub use read::read;
 
 /// The permission whose patterns are shell lines.
@@ -93,6 +94,11 @@ impl Want {
             Kind::Edit => "edit",
             Kind::Read => "read",
         }
+    }
+
+    /// A call of git by a word that is not git's own, which may be an alias.
+    pub fn alias(&self) -> Option<Alias> {
+        Alias::of(&self.parts)
     }
 
     /// A simple command of these words.

@@ -6,6 +6,7 @@ pub use builtin::permissions;
 use config::{Ceilings, Mode};
 use proto::{Error, Rule};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use tools::sandbox::{self, Reach};
 
 /// What a session runs as.
@@ -140,6 +141,8 @@ pub struct Agents {
     ceilings: Ceilings,
     /// Those of the main checkout, where another one is worked in: the stricter answer counts.
     pub(crate) main: Vec<Rule>,
+    /// Those of repositories around this one, each with its root: the same.
+    pub(crate) around: Vec<(PathBuf, Vec<Rule>)>,
 }
 
 impl Agents {
@@ -161,7 +164,7 @@ impl Agents {
         }
         let default = default_of(&profiles, default_agent, config)?;
         let ceilings = Ceilings { user: user_rules.clone(), ..Ceilings::default() };
-        Ok(Self { profiles, default, ceilings, main: Vec::new() })
+        Ok(Self { profiles, default, ceilings, main: Vec::new(), around: Vec::new() })
     }
 
     /// The same agents on models by their whole names. One whose model has none runs on what it would run on without one.
@@ -185,6 +188,14 @@ impl Agents {
             if let Some(profile) = self.profiles.get_mut(name) {
                 profile.main = tools::groups::expand_rules(rules);
             }
+        }
+        self
+    }
+
+    /// The same agents in a repository inside another one, which has these rules.
+    pub fn within(mut self, root: &Path, rules: &[Rule]) -> Self {
+        if !rules.is_empty() {
+            self.around.push((root.to_owned(), tools::groups::expand_rules(rules)));
         }
         self
     }

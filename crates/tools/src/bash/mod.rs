@@ -1,5 +1,6 @@
 //! `bash`: one shell command, to its end or in the background.
 
+mod aliases;
 mod prefix;
 mod reach;
 mod spread;

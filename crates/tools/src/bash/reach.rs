@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rules::shell::{self, Kind, Line, Want};
 
-use super::{prefix, spread};
+use super::{aliases, prefix, spread};
 use crate::Access;
 use crate::files::{self, Inside, Purpose};
 
@@ -31,6 +31,9 @@ pub fn accesses(command: &str, dir: &Path, inside: Inside<'_>, env: &[(String, S
                 named.flatten().into_iter().for_each(&mut add);
             }
         }
+    }
+    for line in aliases::resolved(&line, &place.dirs, env) {
+        add(Access::new("bash", &line).always(&line));
     }
     for want in &line.wants {
         place.outside(want).into_iter().for_each(&mut add);

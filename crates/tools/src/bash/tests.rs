@@ -73,3 +73,32 @@ async fn what_cannot_be_run_is_told() {
     let error = place.call(&Bash, json!({"cmd": 3})).await.unwrap_err();
     assert!(error.contains("do not fit at `cmd`") && error.contains("\"properties\""), "{error}");
 }
+
+#[test]
+fn what_an_alias_of_git_stands_for_is_asked_for_as_well() {
+    let place = crate::testing::repository();
+    place.git("config alias.p push");
+    place.git("config alias.q p");
+    place.git("config alias.x !make");
+    let asks = |command: &str| place.asks(&Bash, json!({"command": command}));
+    assert!(asks("git p origin").contains(&"bash git push origin".to_owned()), "{:?}", asks("git p origin"));
+    assert!(asks("git q -f").contains(&"bash git push -f".to_owned()), "{:?}", asks("git q -f"));
+    assert!(asks("cd src && git -C .. p").contains(&"bash git -C .. push".to_owned()));
+    assert!(asks("git x all").contains(&"bash make all".to_owned()));
+    assert!(asks("git -c alias.y=push y").contains(&"bash git -c alias.y=push push".to_owned()));
+    assert_eq!(asks("git status"), ["bash git status"]);
+}
+
+#[test]
+fn aliases_of_git_in_the_settings_of_the_user_are_found() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(home.path().join(".config/git")).unwrap();
+    std::fs::write(home.path().join(".gitconfig"), "[alias]\n\tp = push\n").unwrap();
+    std::fs::write(home.path().join(".config/git/config"), "[alias]\n\tq = push\n").unwrap();
+    let place = Place::new();
+    let (cx, env) = (place.cx(), [("HOME".to_owned(), home.path().display().to_string())]);
+    for line in ["git p", "git q"] {
+        let found = super::accesses(line, place.dir(), (&cx).into(), &env);
+        assert!(found.iter().any(|access| access.pattern == "git push"), "{line}: {found:?}");
+    }
+}

@@ -325,6 +325,46 @@ pub(super) fn in_other_words(name: &str, words: &[Word]) -> Vec<String> {
     [format!("git {}", words.join(" "))].into_iter().chain(also).collect()
 }
 
+/// A call of git by a word that is not its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    pub name: String,
+    /// Directories that `-C` leads to.
+    pub dirs: Vec<String>,
+    /// What the call itself sets it to, by `-c`.
+    pub set: Vec<String>,
+    before: String,
+    behind: String,
+}
+
+impl Alias {
+    pub(in super::super) fn of(words: &[Word]) -> Option<Self> {
+        let rest = words.get(1..).filter(|_| super::base(&words[0].text) == "git")?;
+        let at = skip_options(rest);
+        let word = rest.get(at).filter(|word| !word.open && !KNOWN.contains(&word.text.as_str()))?;
+        let (name, before) = (word.text.clone(), &rest[..at]);
+        let after = |option: &'static str| {
+            let pairs = before.windows(2).filter(move |pair| pair[0].text == option);
+            pairs.map(|pair| pair[1].text.clone())
+        };
+        let named = |text: String| {
+            let (key, value) = text.split_once('=')?;
+            key.strip_prefix("alias.").filter(|key| key.eq_ignore_ascii_case(&name)).map(|_| value.to_owned())
+        };
+        let joined = |words: &[Word]| words.iter().map(|word| format!(" {}", word.shown())).collect::<String>();
+        let (dirs, set) = (after("-C").collect(), after("-c").filter_map(named).collect());
+        Some(Self { dirs, set, before: joined(before), behind: joined(&rest[at + 1..]), name })
+    }
+
+    /// The line that git runs when this is what the alias is set to.
+    pub fn stands_for(&self, value: &str) -> String {
+        match value.strip_prefix('!') {
+            Some(script) => format!("{}{}", script.trim(), self.behind),
+            None => format!("git{} {value}{}", self.before, self.behind),
+        }
+    }
+}
+
 /// Words before the subcommand, taking any option with a separate value that git knows as one.
 fn skip_options(rest: &[Word]) -> usize {
     let valued =

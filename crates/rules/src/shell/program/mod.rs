@@ -9,7 +9,7 @@ pub(super) mod builtins;
 mod compilers;
 mod databases;
 mod find;
-mod git;
+pub(super) mod git;
 mod interpreters;
 mod launchers;
 mod options;
