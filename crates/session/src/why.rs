@@ -114,8 +114,15 @@ impl Inquiry<'_> {
         if let Some(part) = parts.iter().find(|part| part.action == whole.action) {
             whole.reason.clone_from(&part.reason);
         }
+        let wants = if is_line { shell::read(pattern.trim()).wants } else { Vec::new() };
+        // What an alias stands for is not in the line.
+        let is_hidden = |access: &Access| {
+            access.permission == shell::PERMISSION
+                && !access.pattern.starts_with(['<', '>'])
+                && wants.iter().all(|want| want.source != access.pattern)
+        };
         let is_further = |access: &Access| match is_line {
-            true => FURTHER.contains(&&*access.permission),
+            true => FURTHER.contains(&&*access.permission) || is_hidden(access),
             false => access.permission != permission || access.pattern != pattern,
         };
         let further: Vec<WhyPart> = accesses
