@@ -71,6 +71,10 @@ pub(super) enum Step {
     Exit(Exit),
     /// An agent with a worktree of its own, which it changes or not.
     Isolated(bool),
+    /// Five agents with names, which are to be stopped or not.
+    Team(bool),
+    /// A second question to one of them.
+    Again(String),
 }
 
 /// How an agent takes it that it is asked to end.
@@ -289,6 +293,8 @@ impl Step {
             "commit" => Self::Commit,
             "exit" => Self::Exit(Exit::ALL.into_iter().find(|exit| exit.word() == about)?),
             "isolated" => Self::Isolated(about.parse().ok()?),
+            "team" => Self::Team(about.parse().ok()?),
+            "again" => Self::Again(about.to_owned()),
             _ => return None,
         })
     }
@@ -327,6 +333,8 @@ impl fmt::Display for Step {
             Self::Commit => f.write_str("commit"),
             Self::Exit(exit) => write!(f, "exit:{}", exit.word()),
             Self::Isolated(changes) => write!(f, "isolated:{changes}"),
+            Self::Team(stops) => write!(f, "team:{stops}"),
+            Self::Again(member) => write!(f, "again:{member}"),
         }
     }
 }

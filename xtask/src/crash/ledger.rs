@@ -5,6 +5,7 @@
 use super::oversight::Change;
 use super::questions::Said;
 use super::regret::Regret;
+use super::team::Teams;
 use proto::entry::{CallResult, Ended, Input, On, Reply, State, Waiting};
 use proto::letter::{AskReply, Conversation, Leg};
 use proto::{AskId, CallId, Code, Entry, LetterId, Millis, Outcome, RunId, SessionId};
@@ -75,6 +76,7 @@ pub(super) struct Promises {
     pub(super) aborted: HashSet<SessionId>,
     /// What a person took back, by the folders it was in.
     pub(super) regrets: HashMap<String, Regret>,
+    pub(super) teams: Teams,
 }
 
 /// The logs of all sessions.

@@ -55,7 +55,7 @@ pub(super) struct Load {
 /// A session with a name.
 #[derive(Clone)]
 pub(super) struct Peer {
-    label: String,
+    pub(super) label: String,
     id: SessionId,
 }
 

@@ -15,6 +15,7 @@ mod oversight;
 mod questions;
 mod regret;
 mod talk;
+mod team;
 mod tidy;
 mod trees;
 mod verify;
@@ -61,6 +62,9 @@ pub(crate) struct Args {
     /// Lose power instead: what was not synced is gone with the process.
     #[arg(long)]
     power: bool,
+    /// Lead teams of five as well: stop them whole, ask members again, write to archived ones.
+    #[arg(long)]
+    team: bool,
     /// A binary to kill that is there already, instead of a new release build.
     #[arg(long, value_name = "PATH", conflicts_with = "power")]
     program: Option<PathBuf>,
@@ -134,6 +138,8 @@ struct Suite {
     verify: Verify,
     directory: PathBuf,
     points: u32,
+    /// Teams are led as well.
+    team: bool,
     began: Instant,
 }
 
@@ -148,6 +154,7 @@ impl Suite {
             fake,
             directory: repo.path().to_owned(),
             points: 0,
+            team: args.team,
             began: Instant::now(),
         }
     }
@@ -197,6 +204,9 @@ impl Suite {
         let mut clients = JoinSet::new();
         for client in 0..CLIENTS {
             clients.spawn(load.clone().drive(format!("r{round}c{client}"), peers.clone()));
+        }
+        if self.team {
+            clients.spawn(load.clone().lead(format!("r{round}t"), peers.clone()));
         }
         for _ in 0..kills {
             self.strike(load).await?;
@@ -276,12 +286,13 @@ impl Suite {
         let (tasks, decided) = self.verify.overseen;
         let talk = self.verify.talk.counts;
         let (trees, snapshots) = self.verify.trees.counts;
+        let (again, late) = self.verify.team.counts();
         let (moves, cut_off) = self.verify.ledger.moves();
         let (jobs, gone) = self.verify.background.counts();
         eprintln!(
             "{} points in {:.1} s: {letters} letters ({} mailed), {runs} runs ({} given up), {calls} calls, {} model calls, \
              {tasks} tasks on boards, {decided} held letters decided, {} plans, {} agreed to end and {} had to, \
-             {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, \
+             {again} second questions to members of a team, {late} messages to archived ones, {trees} worktrees ({moves} calls, {cut_off} cut off), {snapshots} snapshots, {jobs} jobs ({gone} gone), {} questions, \
              {} undos, rest {:.1} s",
             self.points,
             self.began.elapsed().as_secs_f64(),

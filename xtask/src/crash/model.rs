@@ -5,6 +5,7 @@ use super::answers;
 use super::job::{Exit, Job, Manner, Step};
 use super::questions;
 use super::regret;
+use super::team;
 use crate::random::Random;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -115,6 +116,11 @@ impl Script {
                 let members = Manner::ALL.into_iter().map(|manner| job.member(manner));
                 members.map(|(name, piece)| agent(&name, &piece, json!({}))).collect()
             }
+            Step::Team(stops) => {
+                let members = (0..team::MEMBERS).map(|n| team::member(job, *stops, n));
+                members.map(|(name, piece)| agent(&name, &piece, json!({}))).collect()
+            }
+            Step::Again(member) => vec![mail(member, json!(token))],
             Step::Shout => vec![mail(&member(Manner::Agrees), json!(token)), mail("*", json!(token))],
             Step::Dismiss => {
                 let ask = |manner| mail(&member(manner), json!({ "type": "shutdown_request" }));

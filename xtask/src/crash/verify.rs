@@ -8,6 +8,7 @@ use super::oversight::{Board, check_held};
 use super::questions::Questions;
 use super::regret::Regrets;
 use super::talk::Talk;
+use super::team::Team;
 use super::trees::Trees;
 use anyhow::Context;
 use config::Paths;
@@ -36,6 +37,7 @@ pub(super) struct Verify {
     pub(super) questions: Questions,
     pub(super) regrets: Regrets,
     pub(super) trees: Trees,
+    pub(super) team: Team,
 }
 
 impl Verify {
@@ -55,6 +57,7 @@ impl Verify {
             questions: Questions::default(),
             regrets: Regrets::default(),
             trees: Trees::new(directory),
+            team: Team::default(),
         }
     }
 
@@ -81,6 +84,7 @@ impl Verify {
         let tokens = self.tokens()?;
         let mut found = self.ledger.check(promises, &tokens);
         found.extend(self.talk.check(&promises.answers));
+        found.extend(self.team.check(promises));
         found.extend(self.background.check(&promises.aborted, &tokens));
         found.extend(self.questions.check(&promises.said));
         found.extend(self.regrets.check(&promises.regrets, &self.directory));
@@ -107,6 +111,7 @@ impl Verify {
                 let entry: Entry = serde_json::from_str(&kept.body)
                     .with_context(|| format!("entry {} of `{}` does not read back", kept.seq, kept.session))?;
                 self.talk.apply(&kept.session, kept.seq, &entry);
+                self.team.apply(&kept.session, kept.at, &entry);
                 self.background.apply(&kept.session, kept.at, &entry);
                 self.questions.apply(&kept.session, &entry);
                 self.regrets.apply(&kept.session, kept.seq, &entry);
