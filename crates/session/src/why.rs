@@ -70,7 +70,7 @@ impl Runtime {
 
 /// Why a call has to be asked about, by the strictest of its reasons, and whether that is a deny which might match.
 pub(crate) fn asked_because(rt: &Inner, role: &Role, asks: &[Access]) -> (AskReason, bool) {
-    let (settings, inside, env) = (rt.settings.as_ref(), role.inside(), rt.processes.env());
+    let (settings, inside, env) = (rt.settings.as_ref(), role.inside(), role.processes.env());
     let inquiry = Inquiry { settings, role, always: &[], inside, env };
     let verdict = |access: &'_ Access| role.strictest(&access.permission, &access.pattern);
     let doubtful = asks.iter().find(|access| verdict(access).may_be_denied());

@@ -491,7 +491,7 @@ impl Actor {
         let auto = self.role.here.loaded.config.compaction.auto;
         let context = if auto { self.room() } else { 0 };
         Limits {
-            steps: [self.role.profile.steps, self.view.answering().and_then(|now| now.most_steps())]
+            steps: [self.role.profile.steps, self.view.answering().and_then(crate::view::Answering::most_steps)]
                 .into_iter()
                 .flatten()
                 .min(),
