@@ -53,9 +53,9 @@ impl Load {
             count += 1;
             let id = format!("{name}-{count}");
             if random.percent(50) {
-                self.ask_team(&id, random.pick(&peers)).await?
+                self.ask_team(&id, random.pick(&peers)).await?;
             } else {
-                self.stop_team(&id).await?
+                self.stop_team(&id).await?;
             }
         }
         Ok(())
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn what_was_stopped_does_not_go_on_and_the_archived_get_no_messages() {
         let done = ("m", reply(json!({ "type": "text", "text": "done t1.stop-0" })));
-        check(&[done.clone()], &[]);
+        check(std::slice::from_ref(&done), &[]);
         check(&[done.clone(), done.clone()], &[]);
         check(&[done.clone(), done.clone(), done], &[Kind::Wrong]);
         let call = json!({ "type": "call", "id": "call_1", "tool": "send_message", "input": { "to": "t2.ask-1" }, "decision": "run" });
