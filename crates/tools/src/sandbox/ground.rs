@@ -221,7 +221,10 @@ impl Laying<'_> {
 
     /// They stay as they are, where they are.
     pub(super) fn keep(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
-        self.ground.fixed.extend(paths.into_iter().filter(|path| is_plain(path)));
+        // What stands in for something in another sandbox goes with that one.
+        let there = |path: &PathBuf| is_plain(path) && !self.is_stand_in(path);
+        let kept: Vec<PathBuf> = paths.into_iter().filter(there).collect();
+        self.ground.fixed.extend(kept);
     }
 
     pub(super) fn is_stand_in(&self, path: &Path) -> bool {
