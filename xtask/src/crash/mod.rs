@@ -62,9 +62,6 @@ pub(crate) struct Args {
     /// Lose power instead: what was not synced is gone with the process.
     #[arg(long)]
     power: bool,
-    /// Lead teams of five as well: stop them whole, ask members again, write to archived ones.
-    #[arg(long)]
-    team: bool,
     /// A binary to kill that is there already, instead of a new release build.
     #[arg(long, value_name = "PATH", conflicts_with = "power")]
     program: Option<PathBuf>,
@@ -138,8 +135,6 @@ struct Suite {
     verify: Verify,
     directory: PathBuf,
     points: u32,
-    /// Teams are led as well.
-    team: bool,
     began: Instant,
 }
 
@@ -154,7 +149,6 @@ impl Suite {
             fake,
             directory: repo.path().to_owned(),
             points: 0,
-            team: args.team,
             began: Instant::now(),
         }
     }
@@ -205,9 +199,7 @@ impl Suite {
         for client in 0..CLIENTS {
             clients.spawn(load.clone().drive(format!("r{round}c{client}"), peers.clone()));
         }
-        if self.team {
-            clients.spawn(load.clone().lead(format!("r{round}t"), peers.clone()));
-        }
+        clients.spawn(load.clone().lead(format!("r{round}t"), peers.clone()));
         for _ in 0..kills {
             self.strike(load).await?;
             while let Some(ended) = clients.try_join_next() {
