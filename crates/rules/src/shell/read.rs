@@ -201,10 +201,22 @@ impl<'l> Reader<'l> {
             | "negated_command"
             | "variable_assignments" => false,
             "pipeline" | "list" => after_sign,
+            "for_statement" | "c_style_for_statement" | "case_statement" | "function_definition" => {
+                !self.wants_a_name(node, from)
+            }
             _ => true,
         };
         let space = |c: char| c == ' ' || c == '\t' || c == '\n' && lines;
         if gap.chars().all(space) { Ok(()) } else { Err("text that is no part of a command") }
+    }
+
+    /// Whether what stands before a gap is a keyword whose name follows in the same line.
+    fn wants_a_name(&self, node: Node, at: usize) -> bool {
+        let before = self.line.get(node.start_byte()..at).unwrap_or_default();
+        let last = before.rsplit([' ', '\t', '\n']).next().unwrap_or_default();
+        matches!(before, "for" | "select" | "case" | "function")
+            || before.ends_with('(')
+            || last == "in" && node.kind() == "for_statement"
     }
 
     fn statement(&mut self, node: Node) -> Result<(), Opaque> {

@@ -176,6 +176,18 @@ fn a_chain_of_wrappers_without_end_is_opaque() {
 }
 
 #[test]
+fn a_line_that_bash_refuses_is_not_understood() {
+    for line in
+        ["for\ni;do e;done", "case\nx in x) e;; esac", "for i in\na;do e;done", "function\nf { e; }", "f(\n) { e; }"]
+    {
+        assert!(read(line).opaque.is_some(), "{line}");
+    }
+    for line in ["for i\ndo e;done", "case x\nin x) e;; esac", "case x in\nx) e;; esac", "f()\n{ e; }"] {
+        assert_eq!(read(line).opaque, None, "{line}");
+    }
+}
+
+#[test]
 fn a_number_is_no_file_where_bash_takes_it_for_a_descriptor() {
     assert!(read("echo a >3>t").opaque.is_some());
     assert!(does("echo a >&2>t").contains(&"> t".to_owned()));
