@@ -118,7 +118,8 @@ impl Verify {
                 self.ledger.apply(&kept.session, kept.seq, kept.at, entry);
                 self.cursor = kept.cursor;
             }
-            if page.len() < PAGE {
+            // A page is bounded in bytes as well: only an empty one is the last.
+            if page.is_empty() {
                 return Ok(());
             }
         }
