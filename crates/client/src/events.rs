@@ -44,7 +44,7 @@ impl Events {
         Self { address, open, reader: Reader::new(LONGEST), ready: VecDeque::new() }
     }
 
-    /// Where the stream began: whoever goes on from here has missed nothing before its first event.
+    /// Where the stream began: a client that resumes here misses nothing before its first event.
     pub fn cursor(&self) -> Option<String> {
         self.open.cursor.clone()
     }

@@ -31,7 +31,7 @@ pub struct Agent {
     pub worktree: bool,
     /// The permission mode of its sessions when another agent starts them.
     pub permission_mode: Option<&'static str>,
-    /// What a client shows to whoever begins to talk with it.
+    /// What a client shows when a conversation begins.
     pub welcome_message: Option<String>,
     /// How many agents are named before it in the settings.
     #[serde(skip)]

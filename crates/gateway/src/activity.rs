@@ -29,7 +29,7 @@ struct Places {
 /// Held by a connection while it is open.
 pub(crate) struct Guard {
     _permit: OwnedSemaphorePermit,
-    /// Others may be waiting for the place: whoever has it and says nothing is to leave soon.
+    /// Others may be waiting for the place: a silent connection is closed soon.
     pub(crate) crowded: bool,
     last: Arc<Mutex<Instant>>,
 }

@@ -273,7 +273,7 @@ mod tests {
     async fn large_bodies_share_room_and_small_ones_need_none() {
         let (bodies, owner) = (Bodies::default(), Caller::owner());
         let mut held = Vec::new();
-        // Whose length nobody knows: each may become as large as any.
+        // Of unknown length: each may become as large as any.
         let error = loop {
             match bodies.read(&owner, stream(640, Duration::ZERO)).await {
                 Ok(input) => held.push(input),

@@ -26,7 +26,7 @@ use tower_service::Service;
 /// How long the head of a request may take, and how long a connection may stay open between two.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// The same where few places are left. Whoever has something to say does so at once.
+/// The same where few places are left. A client with a request sends it at once.
 const HEAD_IN_A_CROWD: Duration = Duration::from_secs(1);
 
 /// How long a peer may take nothing of what it is sent. What it missed is kept; it can ask again.

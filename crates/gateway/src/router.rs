@@ -114,7 +114,7 @@ async fn watch(
         Ok(watcher) => {
             // A stream that ends, with its token or the gateway, takes the connection along.
             let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), (CONNECTION, "close")];
-            // Whoever is cut off before the first event goes on from there.
+            // A client that is cut off before the first event resumes there.
             let begins = [(events::CURSOR, watcher.cursor().to_string())];
             (headers, begins, Body::from_stream(sse::bytes(watcher, gateway.metrics.stream(), caller))).into_response()
         }

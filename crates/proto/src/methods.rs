@@ -1184,7 +1184,7 @@ pub struct AgentRow {
     /// Fields for each request to its model.
     #[serde(default)]
     pub options: Map<String, Value>,
-    /// What a client shows to whoever begins to talk with it.
+    /// What a client shows when a conversation begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub welcome_message: Option<String>,
     /// Where it is set, its prompt above all; none for one that nobody changed.

@@ -115,7 +115,7 @@ pub fn question(ask: &Ask) -> QuestionInfo {
 fn whole(ask: &Ask) -> AskInfo {
     let keeps = ask.choices();
     let mut about = ask.about.clone();
-    // What an older program asked says nothing of that, so nobody may rely on it.
+    // What an older program asked says nothing of that, so it must not be relied on.
     about.may_be_denied |= about.reason.is_none();
     AskInfo {
         ask_id: ask.id.clone(),

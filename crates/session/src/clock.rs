@@ -1,5 +1,5 @@
 //! Two clocks. What people are told is stamped with the date of this machine; how long something may take, and when it
-//! expires, goes by a clock that nobody can set back.
+//! expires, goes by a clock that cannot be set back.
 //!
 //! A gateway saves now and then what time it was, so that the next one goes on from there: a date that was set back keeps
 //! nothing open for longer than was promised. While the machine is not restarted, the time between two gateways is known

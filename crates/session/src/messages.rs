@@ -234,7 +234,7 @@ impl Inner {
     }
 }
 
-/// What a letter says that nobody has taken.
+/// The text of an unread letter.
 fn said(letter: &Letter) -> Said {
     match &letter.body {
         Body::Prompt(prompt) => words(&prompt.parts, letter.provenance.as_ref()),

@@ -35,7 +35,7 @@ impl Inner {
                 self.by_key(&key).await?.ok_or_else(|| nobody("main"))
             }
             Reference::Current => match guard.own() {
-                // Read anew: whoever asks has the row as it was when its call began.
+                // Read anew: the caller has the row as it was when its call began.
                 Some(own) => self.session(&own.id).await,
                 None => Err(Error::invalid("`current` means something only inside a session").hint("name the session")),
             },

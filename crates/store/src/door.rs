@@ -657,7 +657,7 @@ pub enum Find {
         root: SessionId,
         name: String,
     },
-    /// Whoever has this name in any tree: the newest holder of each of the newest trees, newest first.
+    /// The sessions with this name in any tree: the newest holder of each of the newest trees, newest first.
     Called {
         name: String,
     },

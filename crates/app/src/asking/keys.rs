@@ -1,7 +1,7 @@
 //! Lines that a person types, each under the question that was on the screen.
 //!
 //! A line is taken while a question stands there, and only one. What was typed before it appeared is thrown away, also
-//! the half of a line; a line that came under another question is nobody's answer. So the terminal is read in the same
+//! the half of a line; a line that came under another question answers none. So the terminal is read in the same
 //! lock in which a question is shown.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,14 +78,14 @@ impl Keys {
     }
 }
 
-/// Reads one line, when a question waits for it. False when nobody is there to take it.
+/// Reads one line, when a question waits for it. False when there is no one to take it.
 fn read(gate: &Gate, send: &mpsc::Sender<Typed>) -> bool {
     drop(gate.changed.wait_while(gate.state(), |state| !state.waits));
     if !readable(None) {
         return true;
     }
     let mut state = gate.state();
-    // While nobody held the lock, it may have been flushed, or left alone.
+    // While the lock was free, it may have been flushed, or left alone.
     if !state.waits || !readable(Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
         return true;
     }

@@ -258,7 +258,7 @@ impl Open {
         }
     }
 
-    /// What a line means, unless it is no answer yet. The end of the input is nobody's yes.
+    /// What a line means, unless it is no answer yet. The end of the input is not a yes.
     fn take(&mut self, line: Option<&str>, looks_on: bool) -> Result<Said, Option<&'static str>> {
         match self {
             Self::Leave(ask) => {

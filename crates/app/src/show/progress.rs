@@ -147,7 +147,7 @@ impl Progress {
         self.doing = Doing::default();
     }
 
-    /// What is shown for an event. Questions are left to whoever asks them.
+    /// What is shown for an event. Questions are shown by `asking`.
     pub(crate) fn see(&mut self, seen: &Seen, now: Instant) -> Vec<Shown> {
         match seen {
             Seen::Entry { session_id, seq, .. } => {
@@ -419,7 +419,7 @@ impl Progress {
         if self.speech.half {
             text.pop();
         }
-        // Empty lines before the first word are nobody's.
+        // Empty lines before the first word are dropped.
         let mut rest = if self.speech.blank { text.trim_start_matches(['\r', '\n']) } else { text.as_str() };
         if rest.is_empty() {
             return;

@@ -125,7 +125,7 @@ fn one(mut field: Field, style: Style, warnings: &mut Vec<String>) -> Option<Fie
 /// Keys that mean the same to us; the others speak of things we do differently.
 const FROM_CLAUDE: &[&str] = &["description", "model", "color", "prompt", "mode", "isolation"];
 
-/// Claude Code's modes by the names they have here. One that asks nobody is not taken from a file.
+/// Claude Code's modes by the names they have here. One that never asks is not taken from a file.
 fn permission_mode(mut field: Field, text: Option<&str>, warnings: &mut Vec<String>) -> Option<Field> {
     let mode = match text {
         Some("default") => "ask",

@@ -35,7 +35,7 @@ pub struct Profile {
     pub steps: Option<u32>,
     /// Fields for each request to its model, by the names of the provider's API.
     pub options: serde_json::Map<String, serde_json::Value>,
-    /// What a client shows to whoever begins to talk with it.
+    /// What a client shows when a conversation begins.
     pub welcome_message: Option<String>,
     /// Defaults, the user's global rules, the agent's own, the user's for this agent: in that order.
     pub rules: Vec<Rule>,

@@ -149,7 +149,7 @@ impl Inner {
             return Err(Guard::nothing(Act::Send, &mail.to));
         }
         let hops = author.chain.forwarded(&self.limits)?;
-        // Among gateways of one user the rule for neighbours applies, and the other side cannot know what holds here.
+        // Among gateways of one user the rule for neighbours applies, and the other side cannot know the rules here.
         let near = author.session.filter(|_| matches!(route, Route::Socket(_)));
         let message = DeliverInput {
             id: LetterId::derived("mail_", author.id).to_string(),

@@ -38,7 +38,7 @@ const WORK: Duration = Duration::from_secs(600);
 const ANSWER: usize = 64 << 20;
 /// The most of git's own words that anybody is told.
 const WORDS: usize = 2000;
-/// From then on git takes long, and it is looked for what holds it up.
+/// After this time the files that may block git are looked at.
 const LONG: Duration = Duration::from_secs(3);
 
 /// Git in one directory.
@@ -160,7 +160,7 @@ async fn run(processes: &dyn Processes, command: Command, cancel: &CancellationT
     Ok(finished)
 }
 
-/// What holds git up, once it takes long; never, if nothing is found.
+/// The file that blocks git, once it takes long; never returns if there is none.
 async fn held_up(dir: &Path) -> Error {
     tokio::time::sleep(LONG).await;
     match looked(odd::look_everywhere, dir).await {

@@ -107,7 +107,7 @@ impl Kept {
     }
 }
 
-/// Its name, and what tells that it was changed: nobody can set the time of that.
+/// Its name, and what tells that it was changed: that time cannot be set.
 type Hook = (OsString, Option<(u64, i64, i64)>);
 
 fn hooks(dir: &Path) -> Vec<Hook> {

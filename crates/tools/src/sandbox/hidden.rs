@@ -39,7 +39,7 @@ pub(crate) struct Held {
     pub(crate) path: PathBuf,
     /// It would not be found under another name of a folder above: none of them may be renamed.
     pub(crate) leans: bool,
-    /// When it was last changed, or made. Nobody can set that.
+    /// When it was last changed, or made. It cannot be set.
     pub(crate) since: (i64, i64),
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// Whoever works in the repository may have put something else there: neither a pipe that waits nor a link is opened.
+/// An agent may have put something else there: neither a pipe that waits nor a link is opened.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();

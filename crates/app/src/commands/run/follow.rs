@@ -47,7 +47,7 @@ pub(super) struct Follow {
     cursor: String,
     tree: bool,
     ask: Reply,
-    /// With whoever sits at the terminal, unless the command line says how asks are answered.
+    /// With the person at the terminal, unless the command line says how asks are answered.
     asking: Asking,
     /// The session's last answer.
     answer: Option<String>,

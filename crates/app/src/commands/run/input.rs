@@ -61,7 +61,7 @@ fn holds_text() -> bool {
         })
 }
 
-/// Reads something. A pipe that nobody writes to, or that somebody forgot to close, looks like a hang; this says what it is.
+/// Reads something. A pipe without a writer, or one that was never closed, looks like a hang; this says what it is.
 pub(super) fn patiently<T>(note: String, read: impl FnOnce() -> T) -> T {
     let (done, waiting) = mpsc::channel::<()>();
     let told = std::thread::spawn(move || {
